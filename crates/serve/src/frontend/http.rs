@@ -24,9 +24,12 @@ mod health;
 mod message;
 mod message_handler;
 mod origin;
+mod paths;
 mod request_task;
 mod response;
 mod send_quota;
+mod server;
+mod session_lookups;
 mod sessions;
 mod sign_in_callback;
 mod takeover;
@@ -39,34 +42,31 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
-use hyper::StatusCode;
 use tokio::net::TcpListener;
 use tokio::time::{interval, timeout};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::AdminApi;
 use crate::frontend::app_state::AppState;
-use crate::frontend::http::admin_page::AdminPage;
-use crate::frontend::http::auth::{Authenticator, WELL_KNOWN};
+use crate::frontend::http::admin_page::page::AdminPage;
+use crate::frontend::http::auth::Authenticator;
 use crate::frontend::http::auth_throttle::AuthThrottle;
 use crate::frontend::http::catch_panic::catch_panics;
 use crate::frontend::http::connections::ConnectionRoutes;
 use crate::frontend::http::connections::service::RouteSet;
 use crate::frontend::http::connections::slots::SlotTable;
 use crate::frontend::http::drain::InFlightTracker;
+use crate::frontend::http::paths::WELL_KNOWN;
 use crate::frontend::http::response::{HttpError, HttpResponse};
-use crate::frontend::http::sessions::SessionRegistry;
-use crate::frontend::http::takeover::SessionTakeover;
+use crate::frontend::http::server::{HttpServer, OpenConnections, ServerShutdown};
+use crate::frontend::http::session_lookups::SessionTakeover;
 use crate::gateway::CALLBACK_PATH;
-use crate::wire::code::INVALID_REQUEST;
 
-pub use crate::frontend::http::admin_page::{AdminBackend, serve_page};
+pub use crate::frontend::http::admin_page::backend::AdminBackend;
+pub use crate::frontend::http::admin_page::standalone::serve_page;
 pub use crate::frontend::http::auth::DefaultAccess;
 pub use crate::frontend::http::drain::{DrainControl, DrainTimeouts};
+pub use crate::frontend::http::paths::ENDPOINT;
 pub use crate::frontend::http::tls::{TlsCertificates, TlsError};
-
-pub const ENDPOINT: &str = "/mcp";
 
 /// How often idle sessions, revoked tokens and session ownership are checked.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -104,14 +104,15 @@ pub async fn serve(
         under_way: InFlightTracker::new(draining),
         sessions: Arc::default(),
         adopting: SessionTakeover::default(),
-        connections: TaskTracker::new(),
-        table: SlotTable::default(),
-        health: SlotTable::default(),
+        connections: OpenConnections {
+            open: TaskTracker::new(),
+            agents: SlotTable::default(),
+            health: SlotTable::default(),
+            tls,
+        },
         tasks: tasks.clone(),
         page,
-        tls,
-        closing: leaving,
-        shutdown,
+        ending: ServerShutdown { closing: leaving, shutdown },
         app,
     });
     server.app.gateways.run_eager_servers();
@@ -130,7 +131,7 @@ pub async fn serve(
         }
     };
     tokio::select! {
-        () = server.shutdown.cancelled() => {}
+        () = server.ending.shutdown.cancelled() => {}
         () = server.under_way.drained(grace) => {}
         () = sweeping => {}
         () = connections::accept(&listener, most_connections, &offers, &server) => {}
@@ -138,30 +139,11 @@ pub async fn serve(
     }
     drop(listener);
     server.sessions.leave_all();
-    server.closing.cancel();
-    server.connections.close();
-    if timeout(CLOSE_TIMEOUT, server.connections.wait()).await.is_err() {
+    server.ending.closing.cancel();
+    server.connections.open.close();
+    if timeout(CLOSE_TIMEOUT, server.connections.open.wait()).await.is_err() {
         tracing::debug!("a client did not read its last response in time");
     }
-}
-
-struct HttpServer {
-    app: AppState,
-    identity: Authenticator,
-    delays: AuthThrottle,
-    under_way: InFlightTracker,
-    sessions: Arc<SessionRegistry>,
-    adopting: SessionTakeover,
-    connections: TaskTracker,
-    /// Agents' connections in `table`, and the health listener's in `health`.
-    table: SlotTable,
-    health: SlotTable,
-    tasks: TaskTracker,
-    page: Arc<AdminPage<AdminApi>>,
-    tls: Option<Arc<TlsCertificates>>,
-    /// Cancelled when streams and connections have to close.
-    closing: CancellationToken,
-    shutdown: CancellationToken,
 }
 
 fn router(server: &Arc<HttpServer>) -> Router {
@@ -178,8 +160,8 @@ fn router(server: &Arc<HttpServer>) -> Router {
         .route("/health", get(health::liveness))
         .route("/ready", get(health::readiness))
         .route("/metrics", get(health::metrics))
-        .fallback(not_found);
-    catch_panics(admin_page::add(router).with_state(Arc::clone(server)))
+        .fallback(response::not_found);
+    catch_panics(admin_page::routes::add(router).with_state(Arc::clone(server)))
 }
 
 /// Routes that work even if all connections are in use.
@@ -196,7 +178,7 @@ fn health_router(server: &Arc<HttpServer>) -> Router {
         .route("/health", get(health::liveness))
         .route("/ready", get(health::readiness))
         .route("/metrics", get(health::metrics))
-        .fallback(not_found);
+        .fallback(response::not_found);
     catch_panics(router.with_state(Arc::clone(server)))
 }
 
@@ -204,12 +186,6 @@ async fn over_capacity() -> HttpResponse {
     let message = "connection limit reached (limits.perCaller.maxConnections, \
                    http.maxConnections); retry later";
     HttpError::unavailable(message).into_response(None)
-}
-
-async fn not_found() -> HttpResponse {
-    let message =
-        "not found: /mcp serves all toolboxes, /mcp/<toolbox> one toolbox, and / the dashboard";
-    HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).into_response(None)
 }
 
 #[cfg(test)]

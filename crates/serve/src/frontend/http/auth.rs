@@ -32,7 +32,7 @@ use crate::frontend::http::auth::bearer::PresentedToken;
 use crate::frontend::http::auth::challenge::{AuthError, ProtectedResource};
 use crate::frontend::http::auth::issuer::Issuer;
 use crate::frontend::http::auth::jwt::JwtValidator;
-use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
 use crate::frontend::http::origin;
 use crate::frontend::http::response::{AccessDenied, HttpError, HttpResponse};
 use crate::frontend::http::tls::acceptor::ClientCertificate;
@@ -43,7 +43,6 @@ use crate::telemetry::{AccessDenial, AccessDenialReason};
 use crate::wire::code::INVALID_REQUEST;
 
 pub(crate) use crate::frontend::http::auth::admin_access::AccessLevel;
-pub(crate) use crate::frontend::http::auth::challenge::WELL_KNOWN;
 pub(crate) use crate::frontend::http::auth::credential_lifetime::CredentialLifetime;
 
 /// Agents whose first request is logged.

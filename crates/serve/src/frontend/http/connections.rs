@@ -16,13 +16,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::frontend::http::HttpServer;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
 use crate::frontend::http::connections::service::{ConnectionService, RouteSet};
 use crate::frontend::http::connections::slots::ConnectionSlot;
-use crate::frontend::http::tls::acceptor::{TlsInfo, accept_tls};
+use crate::frontend::http::server::HttpServer;
+use crate::frontend::http::tls::acceptor::accept_tls;
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::telemetry::{Event, QuotaOwner};
 
+pub(crate) mod connection_info;
 pub(crate) mod service;
 pub(crate) mod slots;
 
@@ -37,14 +39,6 @@ const KEPT_HEAD: Duration = Duration::from_secs(2);
 
 /// How long an evicted connection may take to send the end of its last response.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(2);
-
-#[derive(Clone)]
-pub(crate) struct ConnectionInfo {
-    pub(crate) address: IpAddr,
-    pub(crate) slot: Arc<ConnectionSlot>,
-    /// `None` without TLS.
-    pub(crate) secured: Option<TlsInfo>,
-}
 
 pub(crate) struct ConnectionRoutes {
     pub(crate) all: RouteSet,
@@ -65,7 +59,8 @@ pub(crate) async fn accept(
         let owner = QuotaOwner::new(None, Some(peer.ip()));
         let quota = server.app.gateways.quotas().quota_for(&owner);
         let of_one = config.limits.per_caller.max_connections;
-        let slot = server.table.take(&quota, [of_one, config.http.max_connections.min(most)]);
+        let slot =
+            server.connections.agents.take(&quota, [of_one, config.http.max_connections.min(most)]);
         if slot.is_reserved() && warned.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
             tracing::warn!(
                 address = %peer.ip(),
@@ -76,7 +71,7 @@ pub(crate) async fn accept(
         }
         let offer = if slot.is_reserved() { &offers.kept } else { &offers.all };
         let offer = offer.clone();
-        server.connections.spawn(serve(stream, peer.ip(), offer, slot, Arc::clone(server)));
+        server.connections.open.spawn(serve(stream, peer.ip(), offer, slot, Arc::clone(server)));
     }
 }
 
@@ -88,13 +83,13 @@ pub(crate) async fn answer_health(
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         let (stream, peer) = next(&listener).await;
-        let slot = server.health.take_kept();
+        let slot = server.connections.health.take_kept();
         let from = ConnectionInfo { address: peer.ip(), slot, secured: None };
         let (own, offer) = (Arc::clone(server), offer.clone());
         // Never encrypted: health probes don't know the certificates.
         let speaking =
             async move { serve_http1(WriteTimeout::new(stream), from, offer, &own).await };
-        server.connections.spawn(speaking);
+        server.connections.open.spawn(speaking);
     }
 }
 
@@ -121,15 +116,15 @@ async fn serve(
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
     let from = ConnectionInfo { address: peer, slot, secured: None };
-    let Some(tls) = &server.tls else {
+    let Some(tls) = &server.connections.tls else {
         return serve_http1(WriteTimeout::new(stream), from, offer, &server).await;
     };
     // A TLS handshake has as long as the head of a request.
     let greeted = tokio::select! {
         greeted = timeout(head_timeout(&from.slot, &server), accept_tls(tls, stream, peer)) => greeted,
         () = from.slot.evicted() => return,
-        () = server.closing.cancelled() => return,
-        () = server.shutdown.cancelled() => return,
+        () = server.ending.closing.cancelled() => return,
+        () = server.ending.shutdown.cancelled() => return,
     };
     match greeted {
         Ok(Ok((stream, secured))) => {
@@ -168,19 +163,19 @@ where
     let told = tokio::select! {
         biased;
         served = connection.as_mut() => return note(served),
-        () = server.shutdown.cancelled() => CloseReason::Shutdown,
-        () = server.closing.cancelled() => CloseReason::Drain,
+        () = server.ending.shutdown.cancelled() => CloseReason::Shutdown,
+        () = server.ending.closing.cancelled() => CloseReason::Drain,
         () = slot.evicted() => CloseReason::Evicted,
     };
     connection.as_mut().graceful_shutdown();
     let farewell = match told {
         CloseReason::Shutdown => return,
-        CloseReason::Drain => server.shutdown.run_until_cancelled(connection).await,
+        CloseReason::Drain => server.ending.shutdown.run_until_cancelled(connection).await,
         CloseReason::Evicted => {
             tracing::debug!(address = %peer, "closing an idle connection to make room for another");
             // The end of a response may be in transit. An incomplete head isn't waited for.
             let farewell = timeout(EVICTION_TIMEOUT, connection);
-            server.shutdown.run_until_cancelled(farewell).await.and_then(Result::ok)
+            server.ending.shutdown.run_until_cancelled(farewell).await.and_then(Result::ok)
         }
     };
     if let Some(served) = farewell {

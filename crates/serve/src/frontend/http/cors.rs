@@ -12,8 +12,9 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
+use crate::frontend::http::origin;
 use crate::frontend::http::response::{self, HttpResponse};
-use crate::frontend::http::{HttpServer, origin};
+use crate::frontend::http::server::HttpServer;
 
 /// Readable by pages in addition to the headers that are always exposed.
 const EXPOSED: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";

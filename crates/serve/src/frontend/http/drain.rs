@@ -7,6 +7,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::frontend::http::response::HttpError;
+
 /// Signals and timeouts of a graceful shutdown.
 #[derive(Clone, Debug)]
 pub struct DrainControl {
@@ -87,6 +89,10 @@ impl InFlightTracker {
             );
         }
     }
+}
+
+pub(crate) fn draining_error() -> HttpError {
+    HttpError::unavailable("the server is shutting down and accepts no new requests")
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The MCP endpoint, `/mcp` and `/mcp/<toolbox>`: authenticates requests and finds their sessions.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -9,32 +8,30 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::frontend::http::auth::CredentialLifetime;
 use crate::frontend::http::body::{self, BodyError};
-use crate::frontend::http::connections::ConnectionInfo;
-use crate::frontend::http::event_stream::{self, StreamReader};
-use crate::frontend::http::header_value::{PROTOCOL_VERSION, single_value};
+use crate::frontend::http::event_stream::{self, reader};
+use crate::frontend::http::header_value::single_value;
 use crate::frontend::http::headers::{self, AcceptedTypes, LAST_EVENT, SESSION};
 use crate::frontend::http::message::PostedMessage;
+use crate::frontend::http::message_handler::{handle_legacy, handle_modern};
 use crate::frontend::http::response::{self, HttpError, HttpResponse, bad_request};
-use crate::frontend::http::{self, HttpServer};
+use crate::frontend::http::server::{HttpServer, RequestScope};
+use crate::frontend::http::takeover::{end_session, find_or_adopt, local_session};
 use crate::gateway::{Caller, CallerQuota};
 use crate::name::ToolboxName;
 use crate::settings::Config;
-use crate::telemetry::{AccessDenial, AccessDenialReason, Event, QuotaKind, QuotaOwner};
+use crate::telemetry::QuotaKind;
 use crate::wire::code::INVALID_REQUEST;
 use crate::wire::offload::offload;
-
-/// The first revision whose clients expect priming events without data.
-const KNOWS_PRIMING: &str = "2025-11-25";
 
 pub(crate) async fn serve_all_toolboxes(
     State(server): State<Arc<HttpServer>>,
     request: Request,
 ) -> HttpResponse {
-    server.answer(request, None).await
+    answer(&server, request, None).await
 }
 
 pub(crate) async fn serve_toolbox(
@@ -42,7 +39,7 @@ pub(crate) async fn serve_toolbox(
     Path(toolbox): Path<String>,
     request: Request,
 ) -> HttpResponse {
-    server.answer(request, Some(ToolboxName::new(&toolbox))).await
+    answer(&server, request, Some(ToolboxName::new(&toolbox))).await
 }
 
 /// Serves the protected resource metadata (RFC 9728).
@@ -53,148 +50,120 @@ pub(crate) async fn metadata(
     let (head, _) = request.into_parts();
     match server.identity.metadata(&head) {
         Ok(Some(reply)) => reply,
-        Ok(None) => http::not_found().await,
+        Ok(None) => response::not_found().await,
         Err(denial) => server.deny(&head, denial.reply()).await,
     }
 }
 
-pub(crate) struct RequestScope {
-    pub(crate) caller: Caller,
-    pub(crate) quota: Arc<CallerQuota>,
-    config: Arc<Config>,
+pub(crate) async fn answer(
+    server: &HttpServer,
+    request: Request,
+    toolbox: Option<ToolboxName>,
+) -> HttpResponse {
+    let (mut head, body) = request.into_parts();
+    let config = server.app.gateways.config();
+    let (caller, lifetime) = match server.identity.authenticate(&mut head, &config).await {
+        Ok((caller, lifetime)) => (Caller { toolbox, ..caller }, lifetime),
+        Err(reply) => return server.deny(&head, reply).await,
+    };
+    if !server.app.gateways.has_toolbox(&caller) {
+        // Toolboxes that the caller may not use are reported as unknown.
+        let message = "unknown toolbox; /mcp serves all toolboxes";
+        let refusal = HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
+        return refusal.into_response(None);
+    }
+    let quota = server.quota(&head, &caller);
+    let who = RequestScope { caller, quota, config };
+    let answered = match head.method {
+        Method::POST => post(server, &head, body, &who, lifetime).await,
+        Method::GET => {
+            get(server, &head.headers, &who).await.map(|reply| lifetime.limit_response(reply))
+        }
+        Method::DELETE => delete(server, &head.headers, &who).await,
+        _ => Err(not_allowed()),
+    };
+    answered.unwrap_or_else(|refusal| refusal.into_response(None))
 }
 
-impl HttpServer {
-    pub(crate) fn quota(&self, head: &Parts, caller: &Caller) -> Arc<CallerQuota> {
-        self.app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), address(head)))
+async fn post(
+    server: &HttpServer,
+    head: &Parts,
+    body: Body,
+    who: &RequestScope,
+    lifetime: CredentialLifetime,
+) -> Result<HttpResponse, HttpError> {
+    let headers = &head.headers;
+    if !headers::is_json(headers) {
+        let message = "Content-Type must be application/json";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(HttpError::new(status, INVALID_REQUEST, message));
     }
+    let accepts = AcceptedTypes::read(headers);
+    if !accepts.json && !accepts.events {
+        return Err(not_acceptable("application/json and text/event-stream"));
+    }
+    let body = read(body, &who.quota, &who.config).await?;
+    let mut message = offload(body.len(), move || PostedMessage::read(&body)).await?;
+    if server.app.gateways.observer().is_tracing() {
+        message.continue_trace(headers)?;
+    }
+    let (id, listens) = (message.id().cloned(), message.is_listen());
+    let answered = if message.is_modern(headers) {
+        handle_modern(server, message, headers, accepts, who).await
+    } else {
+        handle_legacy(server, message, headers, accepts, who).await
+    };
+    let reply = answered.unwrap_or_else(|refusal| refusal.into_response(id.as_ref()));
+    // Only subscriptions have to end with the credential; other requests end by themselves.
+    Ok(if listens { lifetime.limit_response(reply) } else { reply })
+}
 
-    pub(crate) async fn answer(
-        &self,
-        request: Request,
-        toolbox: Option<ToolboxName>,
-    ) -> HttpResponse {
-        let (mut head, body) = request.into_parts();
-        let config = self.app.gateways.config();
-        let (caller, lifetime) = match self.identity.authenticate(&mut head, &config).await {
-            Ok((caller, lifetime)) => (Caller { toolbox, ..caller }, lifetime),
-            Err(reply) => return self.deny(&head, reply).await,
-        };
-        if !self.app.gateways.has_toolbox(&caller) {
-            // Toolboxes that the caller may not use are reported as unknown.
-            let message = "unknown toolbox; /mcp serves all toolboxes";
-            let refusal = HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
-            return refusal.into_response(None);
-        }
-        let quota = self.quota(&head, &caller);
-        let who = RequestScope { caller, quota, config };
-        let answered = match head.method {
-            Method::POST => self.post(&head, body, &who, lifetime).await,
-            Method::GET => {
-                self.get(&head.headers, &who).await.map(|reply| lifetime.limit_response(reply))
-            }
-            Method::DELETE => self.delete(&head.headers, &who).await,
-            _ => Err(not_allowed()),
-        };
-        answered.unwrap_or_else(|refusal| refusal.into_response(None))
+async fn get(
+    server: &HttpServer,
+    headers: &HeaderMap,
+    who: &RequestScope,
+) -> Result<HttpResponse, HttpError> {
+    if !headers.contains_key(&SESSION) {
+        return Err(not_allowed());
     }
+    if !AcceptedTypes::read(headers).events {
+        return Err(not_acceptable("text/event-stream"));
+    }
+    let last =
+        single_value(headers, &LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
+    let position = last.map(|last| event_stream::parse_event_id(last).ok_or(last)).transpose();
+    let (number, after) = match position {
+        Ok(Some((number, after))) => (number, Some(after)),
+        Ok(None) => (event_stream::SESSION_STREAM, None),
+        Err(last) => {
+            let message = format!("unknown event ID `{last}`");
+            return Err(bad_request(INVALID_REQUEST, &message));
+        }
+    };
+    let connected = if number == event_stream::SESSION_STREAM {
+        find_or_adopt(server, headers, who).await?
+    } else {
+        // The stream of a request exists only on the replica that handles the request.
+        local_session(server, headers, who, None).await?
+    };
+    connected.touch();
+    let (events, receiver) = mpsc::channel(1);
+    if !connected.attach_reader(number, reader(headers, events, after)) {
+        return Err(bad_request(INVALID_REQUEST, "the stream no longer exists"));
+    }
+    Ok(response::event_stream(receiver))
+}
 
-    /// Reports denied access, and delays the response to a client that sends wrong tokens.
-    pub(crate) async fn deny(&self, head: &Parts, reply: HttpResponse) -> HttpResponse {
-        let Some(denied) = reply.extensions().get::<AccessDenial>() else { return reply };
-        let address = address(head);
-        let listeners = self.app.gateways.observer().bus();
-        listeners.emit(Event::AccessDenied(denied, address));
-        if denied.reason == AccessDenialReason::InvalidToken
-            && let Some(ConnectionInfo { address, slot, .. }) = head.extensions.get()
-            && let Some(delay) =
-                self.delays.record_failure(QuotaOwner::new(None, Some(*address)), Instant::now())
-        {
-            slot.pause(delay.time).await;
-        }
-        reply
+async fn delete(
+    server: &HttpServer,
+    headers: &HeaderMap,
+    who: &RequestScope,
+) -> Result<HttpResponse, HttpError> {
+    if !headers.contains_key(&SESSION) {
+        return Err(not_allowed());
     }
-
-    async fn post(
-        &self,
-        head: &Parts,
-        body: Body,
-        who: &RequestScope,
-        lifetime: CredentialLifetime,
-    ) -> Result<HttpResponse, HttpError> {
-        let headers = &head.headers;
-        if !headers::is_json(headers) {
-            let message = "Content-Type must be application/json";
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            return Err(HttpError::new(status, INVALID_REQUEST, message));
-        }
-        let accepts = AcceptedTypes::read(headers);
-        if !accepts.json && !accepts.events {
-            return Err(not_acceptable("application/json and text/event-stream"));
-        }
-        let body = read(body, &who.quota, &who.config).await?;
-        let mut message = offload(body.len(), move || PostedMessage::read(&body)).await?;
-        if self.app.gateways.observer().is_tracing() {
-            message.continue_trace(headers)?;
-        }
-        let (id, listens) = (message.id().cloned(), message.is_listen());
-        let answered = if message.is_modern(headers) {
-            self.handle_modern(message, headers, accepts, who).await
-        } else {
-            self.handle_legacy(message, headers, accepts, who).await
-        };
-        let reply = answered.unwrap_or_else(|refusal| refusal.into_response(id.as_ref()));
-        // Only subscriptions have to end with the credential; other requests end by themselves.
-        Ok(if listens { lifetime.limit_response(reply) } else { reply })
-    }
-
-    async fn get(
-        &self,
-        headers: &HeaderMap,
-        who: &RequestScope,
-    ) -> Result<HttpResponse, HttpError> {
-        if !headers.contains_key(&SESSION) {
-            return Err(not_allowed());
-        }
-        if !AcceptedTypes::read(headers).events {
-            return Err(not_acceptable("text/event-stream"));
-        }
-        let last = single_value(headers, &LAST_EVENT)
-            .map_err(|error| bad_request(INVALID_REQUEST, &error))?;
-        let position = last.map(|last| event_stream::parse_event_id(last).ok_or(last)).transpose();
-        let (number, after) = match position {
-            Ok(Some((number, after))) => (number, Some(after)),
-            Ok(None) => (event_stream::SESSION_STREAM, None),
-            Err(last) => {
-                let message = format!("unknown event ID `{last}`");
-                return Err(bad_request(INVALID_REQUEST, &message));
-            }
-        };
-        let connected = if number == event_stream::SESSION_STREAM {
-            self.find_or_adopt(headers, who).await?
-        } else {
-            // The stream of a request exists only on the replica that handles the request.
-            self.local_session(headers, who, None).await?
-        };
-        connected.touch();
-        let (events, receiver) = mpsc::channel(1);
-        if !connected.attach_reader(number, reader(headers, events, after)) {
-            return Err(bad_request(INVALID_REQUEST, "the stream no longer exists"));
-        }
-        Ok(response::event_stream(receiver))
-    }
-
-    async fn delete(
-        &self,
-        headers: &HeaderMap,
-        who: &RequestScope,
-    ) -> Result<HttpResponse, HttpError> {
-        if !headers.contains_key(&SESSION) {
-            return Err(not_allowed());
-        }
-        self.end_session(headers, who).await?;
-        Ok(response::empty(StatusCode::NO_CONTENT))
-    }
+    end_session(server, headers, who).await?;
+    Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
 /// Reads a body within the size limit, the timeout and the caller's memory quota.
@@ -230,20 +199,6 @@ pub(crate) async fn read(
             Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &message))
         }
     }
-}
-
-fn address(head: &Parts) -> Option<IpAddr> {
-    head.extensions.get::<ConnectionInfo>().map(|peer| peer.address)
-}
-
-pub(crate) fn reader(
-    headers: &HeaderMap,
-    events: mpsc::Sender<Bytes>,
-    after: Option<u64>,
-) -> StreamReader {
-    let is_primed =
-        single_value(headers, &PROTOCOL_VERSION).is_ok_and(|said| said == Some(KNOWS_PRIMING));
-    StreamReader { events, after, wants_priming: is_primed }
 }
 
 fn not_allowed() -> HttpError {

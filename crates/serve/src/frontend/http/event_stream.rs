@@ -9,11 +9,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::HeaderMap;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::time::sleep;
 
 use crate::backend::RpcOutcome;
 use crate::frontend::http::drain::InFlightGuard;
+use crate::frontend::http::header_value::{PROTOCOL_VERSION, single_value};
 use crate::frontend::http::send_quota::SendQuota;
 use crate::json::join_lines;
 use crate::wire::cancellation::Cancellation;
@@ -22,6 +24,8 @@ use crate::wire::incoming::{self, error_object};
 use crate::wire::memory_pool::{MemoryReservation, UNMETERED_BYTES};
 use crate::wire::writer::{Outbox, QueuedMessage};
 
+/// The first revision whose clients expect priming events without data.
+const KNOWS_PRIMING: &str = "2025-11-25";
 /// The stream of messages that belong to no request.
 pub(crate) const SESSION_STREAM: u64 = 0;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -294,6 +298,16 @@ async fn turn(reader: Option<mpsc::Sender<Bytes>>, is_given: bool) -> ReaderStat
             ReaderState::Quiet
         }
     }
+}
+
+pub(crate) fn reader(
+    headers: &HeaderMap,
+    events: mpsc::Sender<Bytes>,
+    after: Option<u64>,
+) -> StreamReader {
+    let is_primed =
+        single_value(headers, &PROTOCOL_VERSION).is_ok_and(|said| said == Some(KNOWS_PRIMING));
+    StreamReader { events, after, wants_priming: is_primed }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
-use crate::frontend::http::HttpServer;
 use crate::frontend::http::response::{self, HttpResponse};
+use crate::frontend::http::server::HttpServer;
 use crate::gateway::UnreadyServer;
 
 pub(crate) async fn liveness() -> HttpResponse {

@@ -8,7 +8,7 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::{Authority, Uri};
 use hyper::http::{HeaderValue, request};
 
-use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
 use crate::frontend::http::response::HttpError;
 use crate::settings::HttpConfig;
 use crate::wire::code::INVALID_REQUEST;

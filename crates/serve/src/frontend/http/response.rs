@@ -11,13 +11,14 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::Frame;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use tokio::sync::mpsc;
 
 use crate::json::{self, RawJson};
 use crate::telemetry::AccessDenial;
-use crate::wire::code::UNAVAILABLE;
+use crate::wire::code::{INVALID_REQUEST, UNAVAILABLE};
 use crate::wire::incoming::error_object;
 
 pub(crate) const JSON: &str = "application/json";
@@ -143,5 +144,25 @@ fn reply(status: StatusCode, body: Body, headers: &[(HeaderName, &'static str)])
     for (name, value) in headers {
         reply.headers_mut().insert(name, HeaderValue::from_static(value));
     }
+    reply
+}
+
+pub(crate) async fn not_found() -> HttpResponse {
+    let message =
+        "not found: /mcp serves all toolboxes, /mcp/<toolbox> one toolbox, and / the dashboard";
+    HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).into_response(None)
+}
+
+/// Sets headers against content sniffing, embedding by other origins, and caching.
+pub(crate) fn with_private_headers(mut reply: HttpResponse) -> HttpResponse {
+    let headers = reply.headers_mut();
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     reply
 }

@@ -12,8 +12,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use url::Url;
 
-use crate::frontend::http::HttpServer;
 use crate::frontend::http::response::{self, HttpResponse};
+use crate::frontend::http::server::HttpServer;
 use crate::gateway::{PAGE_HEADERS, SignedInPage};
 use crate::telemetry::{AccessDenial, AccessDenialReason};
 

@@ -3,15 +3,17 @@ use std::pin::pin;
 
 use axum::body::Body;
 use hyper::Request;
+use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HOST};
 use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::*;
 use crate::backend::PoolOptions;
-use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
 use crate::frontend::http::connections::slots::ConnectionSlot;
 use crate::gateway::GatewayRegistry;
 use crate::name::AgentName;
@@ -84,13 +86,14 @@ pub(crate) fn server_over(
         under_way: InFlightTracker::new(CancellationToken::new()),
         sessions: Arc::default(),
         adopting: SessionTakeover::default(),
-        connections: TaskTracker::new(),
-        table: SlotTable::default(),
-        health: SlotTable::default(),
-        tls: None,
+        connections: OpenConnections {
+            open: TaskTracker::new(),
+            agents: SlotTable::default(),
+            health: SlotTable::default(),
+            tls: None,
+        },
         tasks,
-        closing: leaving,
-        shutdown,
+        ending: ServerShutdown { closing: leaving, shutdown },
         app,
     })
 }
@@ -133,7 +136,7 @@ async fn wrong_tokens_delay_only_their_own_connection() {
     let router = router(&server);
     let address = IpAddr::from([10, 0, 0, 1]);
     let quota = server.app.gateways.quotas().quota_for(&QuotaOwner::new(None, Some(address)));
-    let slot = || server.table.take(&quota, [2, 9]);
+    let slot = || server.connections.agents.take(&quota, [2, 9]);
     let ask = async |token: Option<&str>, slot: Arc<ConnectionSlot>| {
         let began = Instant::now();
         let request = Request::get(ENDPOINT).header(HOST, "localhost");

@@ -12,7 +12,7 @@ use hyper::header::{
 use hyper::{HeaderMap, StatusCode};
 use ring::digest::{Context, SHA256};
 
-use crate::frontend::http::admin_page::with_private_headers;
+use crate::frontend::http::response::with_private_headers;
 use crate::frontend::http::response::{self, HttpResponse};
 
 pub(crate) const PAGE: &str = "page.html";

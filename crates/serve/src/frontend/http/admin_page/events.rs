@@ -1,40 +1,28 @@
-//! Event streams of the admin page. The status is polled once a second for all watchers, and not at
-//! all without any.
+//! The events that show the status of workbenches, shared by all watchers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::sync::{Mutex, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::admin::{CallStatus, WorkbenchStatus};
+use crate::frontend::http::admin_page::backend::AdminBackend;
 
-use crate::frontend::http::admin_page::viewers::MAX_VIEWERS;
-use crate::frontend::http::admin_page::{AdminBackend, AdminPage, with_private_headers};
-use crate::frontend::http::auth::AccessLevel;
-use crate::frontend::http::response::{self, HttpError, HttpResponse};
-use crate::gateway::CallerQuota;
-
-/// The polling interval, and how long its result is shared with other watchers.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a status is shared with other watchers.
 const CACHE_TTL: Duration = Duration::from_millis(900);
-/// Unchanged status is sent again after this time.
-const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Tells the page not to reconnect.
-const REPLACED: Bytes = Bytes::from_static(b"data:{\"isReplaced\":true}\n\n");
-
 #[derive(Default)]
 pub(crate) struct StatusCache(Mutex<Option<StatusSnapshot>>);
 
 #[derive(Clone)]
-struct StatusSnapshot {
+pub(super) struct StatusSnapshot {
     at: Instant,
     views: Arc<[WorkbenchStatus]>,
-    number: u64,
-    events: [Bytes; 3],
+    pub(super) number: u64,
+    /// For each access level, in their order.
+    pub(super) events: [Bytes; 3],
 }
 
 #[derive(Serialize)]
@@ -44,68 +32,14 @@ struct StatusEvent<'a> {
     workbenches: &'a [WorkbenchStatus],
 }
 
-impl<W: AdminBackend> AdminPage<W> {
-    /// Opens an event stream of a caller, who can have `most`. It ends when the client leaves, a
-    /// newer one replaces it, or the server shuts down. 503 if there are too many.
-    pub(crate) fn events(
-        self: &Arc<Self>,
-        access: AccessLevel,
-        quota: &Arc<CallerQuota>,
-        most: usize,
-    ) -> HttpResponse {
-        let Some(slot) = self.viewers.enter(quota, access == AccessLevel::Operate, most) else {
-            let message = format!(
-                "the limit of {MAX_VIEWERS} open dashboards is reached; an operator token gets in"
-            );
-            return with_private_headers(HttpError::unavailable(&message).into_response(None));
-        };
-        let (events, receiver) = mpsc::channel(1);
-        let page = Arc::clone(self);
-        let leaving = self.leaving.clone();
-        self.tasks.spawn(async move {
-            tokio::select! {
-                () = leaving.cancelled() => {}
-                // A client that doesn't read misses the reason.
-                () = slot.replaced.cancelled() => drop(events.try_send(REPLACED)),
-                () = events.closed() => {}
-                () = page.tell(access, &events) => {}
-            }
-        });
-        with_private_headers(response::event_stream(receiver))
-    }
-
-    async fn tell(&self, access: AccessLevel, events: &mpsc::Sender<Bytes>) {
-        let mut ticks = interval(POLL_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told: Option<(u64, Instant)> = None;
-        loop {
-            ticks.tick().await;
-            let look = self.look().await;
-            let is_new = told.is_none_or(|(number, at)| {
-                number != look.number || at.elapsed() >= REPEAT_INTERVAL
-            });
-            if !is_new {
-                continue;
-            }
-            told = Some((look.number, Instant::now()));
-            let [figures, words, acts] = look.events;
-            let event = match access {
-                AccessLevel::Metrics => figures,
-                AccessLevel::Details => words,
-                AccessLevel::Operate => acts,
-            };
-            if events.send(event).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    async fn look(&self) -> StatusSnapshot {
-        let mut last = self.seen.0.lock().await;
+impl StatusCache {
+    /// Returns the current status, or one that another watcher got a moment ago.
+    pub(super) async fn look(&self, workbenches: &impl AdminBackend) -> StatusSnapshot {
+        let mut last = self.0.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < CACHE_TTL) {
             return last.clone();
         }
-        let views = Arc::<[WorkbenchStatus]>::from(self.workbenches.statuses().await);
+        let views = Arc::<[WorkbenchStatus]>::from(workbenches.statuses().await);
         let is_same = last.as_ref().is_some_and(|last| is_same(&last.views, &views));
         let number = last.as_ref().map_or(0, |last| last.number + u64::from(!is_same));
         let details = without_reasons(&views, |call| call.agent.is_none());

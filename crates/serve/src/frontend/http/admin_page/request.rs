@@ -8,17 +8,16 @@ use hyper::http::uri::Uri;
 use serde::Deserialize;
 
 use crate::admin::AdminRequest;
-use crate::frontend::http::admin_page::{AdminBackend, AdminPage, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
 use crate::frontend::http::headers;
-use crate::frontend::http::response::{self, HttpError, HttpResponse, bad_request};
+use crate::frontend::http::response::{HttpError, bad_request};
 use crate::wire::code::INVALID_REQUEST;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageRequest {
-    to: u32,
-    ask: AdminRequest,
+    pub(super) to: u32,
+    pub(super) ask: AdminRequest,
 }
 
 impl PageRequest {
@@ -66,11 +65,4 @@ fn is_of_this_page(head: &Parts) -> bool {
         let authority = origin.as_ref().and_then(Uri::authority);
         authority.is_some_and(|at| host.is_some_and(|host| at.as_str().eq_ignore_ascii_case(host)))
     })
-}
-
-impl<W: AdminBackend> AdminPage<W> {
-    pub(crate) async fn answer(&self, asked: PageRequest) -> HttpResponse {
-        let answer = self.workbenches.handle(asked.to, asked.ask).await;
-        with_private_headers(response::json(StatusCode::OK, answer.into()))
-    }
 }

@@ -8,11 +8,13 @@ use axum::routing::{get, post};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
+use crate::frontend::http::admin_page::assets;
 use crate::frontend::http::admin_page::request::{self, PageRequest};
-use crate::frontend::http::admin_page::{assets, with_private_headers};
 use crate::frontend::http::endpoint::read;
-use crate::frontend::http::response::{AccessDenied, HttpError, HttpResponse};
-use crate::frontend::http::{self, HttpServer};
+use crate::frontend::http::response::{
+    self, AccessDenied, HttpError, HttpResponse, with_private_headers,
+};
+use crate::frontend::http::server::HttpServer;
 use crate::gateway::Caller;
 use crate::telemetry::{AccessDenial, AccessDenialReason};
 use crate::wire::code::INVALID_REQUEST;
@@ -20,7 +22,7 @@ use crate::wire::code::INVALID_REQUEST;
 pub(crate) fn add(router: Router<Arc<HttpServer>>) -> Router<Arc<HttpServer>> {
     router
         // A POST to `/` was probably meant for `/mcp`: the 404 response says so.
-        .route("/", get(page).fallback(http::not_found))
+        .route("/", get(page).fallback(response::not_found))
         .route("/page/events", get(events))
         .route("/page/ask", post(ask))
         .route("/page/{asset}", get(file))
@@ -44,7 +46,7 @@ async fn give(server: &HttpServer, head: &Parts, name: &str) -> HttpResponse {
     }
     match assets::answer(name, &head.headers) {
         Some(reply) => reply,
-        None => http::not_found().await,
+        None => response::not_found().await,
     }
 }
 

@@ -21,12 +21,14 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::frontend::http::admin_page::assets;
+use crate::frontend::http::admin_page::backend::AdminBackend;
+use crate::frontend::http::admin_page::page::AdminPage;
 use crate::frontend::http::admin_page::request::{self, PageRequest};
-use crate::frontend::http::admin_page::{AdminBackend, AdminPage, assets, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
 use crate::frontend::http::auth::bearer::{self, PresentedToken};
 use crate::frontend::http::catch_panic::catch_panics;
-use crate::frontend::http::response::{HttpError, HttpResponse, bad_request};
+use crate::frontend::http::response::{HttpError, HttpResponse, bad_request, with_private_headers};
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::frontend::http::{body, origin};
 use crate::gateway::{CallerQuota, MemoryPools, QuotaRegistry};

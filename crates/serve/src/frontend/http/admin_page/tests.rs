@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,13 +10,19 @@ use hyper::{Request, StatusCode};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::*;
-use crate::admin::{CallStatus, LockDrift, ServerStatus, ToolboxStatus};
-
+use crate::admin::{
+    AdminRequest, CallStatus, LockDrift, ServerStatus, ToolboxStatus, WorkbenchStatus,
+};
+use crate::frontend::http::admin_page::backend::AdminBackend;
+use crate::frontend::http::admin_page::page::AdminPage;
 use crate::frontend::http::admin_page::request::PageRequest;
 use crate::frontend::http::auth::AccessLevel;
+use crate::frontend::http::response::HttpResponse;
 use crate::gateway::{MemoryPools, QuotaRegistry};
 use crate::telemetry::{QuotaOwner, Telemetry};
 

@@ -9,8 +9,8 @@ use hyper::header::{CONNECTION, HOST, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE
 use hyper::http::request::Parts;
 use serde::Serialize;
 
-use crate::frontend::http::ENDPOINT;
-use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
+use crate::frontend::http::paths::{ENDPOINT, WELL_KNOWN};
 use crate::frontend::http::response::{self, AccessDenied, HttpError, HttpResponse};
 use crate::name::PROGRAM;
 use crate::settings::JwtConfig;
@@ -18,7 +18,6 @@ use crate::telemetry::{AccessDenial, AccessDenialReason};
 use crate::wire::code::INVALID_REQUEST;
 
 /// The well-known path of the metadata (RFC 9728 §3).
-pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// `Retry-After` in seconds while the issuer is unreachable.
 const RETRY: &str = "10";
 

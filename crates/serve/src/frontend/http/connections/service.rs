@@ -15,10 +15,12 @@ use hyper::{Method, Request, Response};
 use tower::ServiceExt;
 
 use crate::frontend::http::catch_panic::catch_panic;
-use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::connections::connection_info::ConnectionInfo;
 use crate::frontend::http::connections::slots::ConnectionSlot;
+use crate::frontend::http::endpoint;
+use crate::frontend::http::paths::ENDPOINT;
 use crate::frontend::http::response::HttpResponse;
-use crate::frontend::http::{ENDPOINT, HttpServer};
+use crate::frontend::http::server::HttpServer;
 
 #[derive(Clone)]
 pub(crate) struct RouteSet {
@@ -45,7 +47,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         // Routing costs more than most of the work for a message.
         if let Some(server) = self.offer.messages.clone().filter(|_| is_message(&request)) {
             return Box::pin(async move {
-                Ok(counted(catch_panic(server.answer(request, None)).await))
+                Ok(counted(catch_panic(endpoint::answer(&server, request, None)).await))
             });
         }
         let routes = self.offer.routes.clone();

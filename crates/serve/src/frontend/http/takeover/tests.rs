@@ -1,5 +1,6 @@
 mod attacks;
 mod stage;
+use std::time::Duration;
 
 use axum::body::to_bytes;
 use http_body_util::BodyExt;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::body::to_bytes;
 use pretty_assertions::assert_eq;
@@ -10,9 +11,11 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::frontend::http::router;
+use crate::frontend::http::session_lookups::{LookupLimiter, MAX_CALLERS, MAX_MISSES, MINUTE};
 use crate::frontend::http::takeover::tests::stage::{COUNT, ReplicaTestbed, UNKNOWN, pass};
 use crate::frontend::http::takeover::*;
 use crate::state::SessionLease;
+use crate::telemetry::QuotaOwner;
 
 // invariant: session-from-record
 #[tokio::test]
