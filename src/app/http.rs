@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::serving::{HttpLifecycle, ServeOptions, serve};
-use crate::backend::PoolOptions;
+use crate::backend::{PoolOptions, ServedAgents};
 use crate::frontend;
 use crate::frontend::http::{
     DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
@@ -53,8 +53,10 @@ pub async fn serve_http(
     let address = listening.agents.local_addr().ok();
     let address = address.map(|at| format!("{scheme}://{at}{}", frontend::http::ENDPOINT));
     let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
-    let options =
-        PoolOptions { serves_many: true, serves_remote_agents: is_served_elsewhere, ..options };
+    let options = PoolOptions {
+        agents: ServedAgents { are_many: true, are_remote: is_served_elsewhere, ..options.agents },
+        ..options
+    };
     let draining = CancellationToken::new();
     let caller = Caller { agent: default_access.agent.clone(), toolbox: None };
     let over_http =

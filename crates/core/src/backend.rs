@@ -85,7 +85,7 @@ pub use crate::backend::listing_store::{
 };
 pub(crate) use crate::backend::listing_store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::login_scope::{LoginScope, tell_of_login};
-pub use crate::backend::pool::{Pool, PoolOptions};
+pub use crate::backend::pool::{Pool, PoolOptions, ServedAgents};
 pub use crate::backend::principal::AgentId;
 pub use crate::backend::quota::{
     CallerQuota, MemoryPools, QuotaExceededError, QuotaGuard, QuotaRegistry, SubscriptionLimitError,
@@ -150,11 +150,16 @@ pub struct VersionedListing {
     pub listing: Arc<Listing>,
 }
 
-pub(crate) struct PoolContext {
+/// The resources that starting a server process needs.
+pub(crate) struct LaunchResources {
     pub(crate) program: Option<PathBuf>,
     pub(crate) homes: Option<PathBuf>,
     pub(crate) grants: Arc<GrantRegistry>,
     pub(crate) reaper: Arc<ProcessReaper>,
+}
+
+pub(crate) struct PoolContext {
+    pub(crate) launch: LaunchResources,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
     pub(crate) worker: Option<Arc<ListingStoreWorker>>,

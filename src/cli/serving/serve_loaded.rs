@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::admin::socket;
 use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions};
-use crate::backend::PoolOptions;
+use crate::backend::{PoolOptions, ServedAgents};
 use crate::cli::access::access_diff;
 use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks::RemarkLogger;
@@ -173,7 +173,10 @@ fn options(
     settling: &MemoryReclaimer,
 ) -> Result<PoolOptions, CommandError> {
     let config = &loaded.config;
-    let options = PoolOptions { shares_logins: args.shared_logins, ..pool_options(Some(global)) };
+    let options = PoolOptions {
+        agents: ServedAgents { share_logins: args.shared_logins, ..ServedAgents::default() },
+        ..pool_options(Some(global))
+    };
     let mut observer = Telemetry::default();
     if args.http.is_none() {
         // Metrics are only readable over HTTP.

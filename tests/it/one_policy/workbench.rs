@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::PoolOptions;
+use mcp_workbench::backend::{PoolOptions, ServedAgents};
 use mcp_workbench::config;
 use mcp_workbench::frontend::http::{DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
 use mcp_workbench::frontend::{self, AppState, StreamDrain};
@@ -120,7 +120,10 @@ impl Workbench {
     /// Returns once every eager server is running or has failed.
     async fn start(config: Config, serves_many: bool) -> Self {
         let tasks = TaskTracker::new();
-        let options = PoolOptions { serves_many, ..PoolOptions::default() };
+        let options = PoolOptions {
+            agents: ServedAgents { are_many: serves_many, ..ServedAgents::default() },
+            ..PoolOptions::default()
+        };
         let gateways = Arc::new(GatewayRegistry::new(Arc::new(config), options, &tasks));
         let app = AppState::new(Arc::clone(&gateways), &tasks).expect("random numbers");
         gateways.run_eager_servers();

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::actor::backoff::{RelistBackoff, RestartBackoff};
-use crate::backend::actor::state::{ActorState, RunningServer, StartingServer};
+use crate::backend::actor::state::{ActorState, Relisting, RunningServer, StartingServer};
 use crate::backend::actor::waiters::{
     fail_waiters, idle_deadline, join, link_trouble_changed, reply_to_waiters, sleep_until_some,
     wait_for_sign_in,
@@ -78,16 +78,38 @@ pub(crate) struct Actor {
     pub(crate) router: Arc<MessageRouter>,
     pub(crate) reports: Arc<ChangeFeed>,
     pub(crate) vitals: StatusRecorder,
-    pub(crate) known: DefinitionTracker,
+    pub(crate) listed: ListingHistory,
+    pub(crate) succession: Succession,
+}
+
+/// Facts about earlier listings of the server.
+#[derive(Default)]
+pub(crate) struct ListingHistory {
+    known: DefinitionTracker,
     /// The violations that were logged.
-    pub(crate) logged: HashSet<String>,
+    logged: HashSet<String>,
     /// The last listing, until it is saved.
-    pub(crate) outgoing: PendingSave,
+    outgoing: PendingSave,
+}
+
+/// The servers that this one replaces, or that replace it.
+pub(crate) struct Succession {
     /// Turns `true` when the server that this one replaces has stopped.
-    pub(crate) predecessor_gone: Option<watch::Receiver<bool>>,
-    pub(crate) stops_when_unused: bool,
+    predecessor_gone: Option<watch::Receiver<bool>>,
+    stops_when_unused: bool,
     /// Tells a successor that this server has stopped because it was unused.
-    pub(crate) gone: watch::Sender<bool>,
+    gone: watch::Sender<bool>,
+}
+
+impl Succession {
+    pub(crate) fn new(gone: watch::Sender<bool>) -> Self {
+        Self { predecessor_gone: None, stops_when_unused: false, gone }
+    }
+
+    /// Tells a successor that this server has stopped.
+    fn report_stopped(&self) {
+        self.gone.send_replace(self.stops_when_unused);
+    }
 }
 
 impl Actor {
@@ -116,7 +138,7 @@ impl Actor {
                         }
                         Some(command) => {
                             self.apply_command(command);
-                            self.gone.send_replace(self.stops_when_unused);
+                            self.succession.report_stopped();
                             ActorState::Stopped
                         }
                         None => ActorState::Stopped,
@@ -189,7 +211,7 @@ impl Actor {
                 }
             };
             if matches!(state, ActorState::Stopped) {
-                self.gone.send_replace(self.stops_when_unused);
+                self.succession.report_stopped();
             }
         }
         self.finish(state).await;
@@ -226,8 +248,9 @@ impl Actor {
             None => (Vec::new(), StartPriority::Background),
         };
         let (urgency, wanted) = watch::channel(urgency);
-        self.gone.send_replace(false);
-        let (not_before, after) = (restarts.not_before.take(), self.predecessor_gone.take());
+        self.succession.gone.send_replace(false);
+        let (not_before, after) =
+            (restarts.not_before.take(), self.succession.predecessor_gone.take());
         let when = StartGate { not_before, after, urgency: wanted };
         let (spec, context) = (Arc::clone(&self.spec), Arc::clone(&self.context));
         self.vitals.starting();
@@ -282,7 +305,7 @@ impl Actor {
         self.replay_agent_state(live.clone());
         self.vitals.running(started.id(), started.stderr_tail());
         run.mark_ready(started.id(), version > 1, &started.listing);
-        run.record_changes(&self.known.update(&started.listing, Instant::now().into_std()));
+        run.record_changes(&self.listed.known.update(&started.listing, Instant::now().into_std()));
         let since = Instant::now();
         let trouble = started.connection.unavailable_reason();
         RunningServer {
@@ -293,10 +316,12 @@ impl Actor {
             death,
             run,
             trouble,
-            relisting: None,
-            relist_backoff: RelistBackoff::new(),
-            relist_pacer: Pacer::per_minute(self.spec.quotas.list_changes_per_minute),
-            has_warned_of_changes: false,
+            relisting: Relisting {
+                task: None,
+                backoff: RelistBackoff::new(),
+                pacer: Pacer::per_minute(self.spec.quotas.list_changes_per_minute),
+                has_warned: false,
+            },
         }
     }
 
@@ -321,7 +346,7 @@ impl Actor {
         let record = ListingRecord { server: self.spec.server.clone(), era, is_old, listing };
         let context = Arc::clone(&self.context);
         let quiet = async move { context.scheduler.wait_idle().await };
-        worker.schedule_save(&self.spec, &self.outgoing, record, quiet);
+        worker.schedule_save(&self.spec, &self.listed.outgoing, record, quiet);
     }
 
     async fn report(&self, change: ChangeKind) {
@@ -330,12 +355,12 @@ impl Actor {
 
     fn apply_command(&mut self, command: ActorCommand) {
         match command {
-            ActorCommand::StopWhenUnused => self.stops_when_unused = true,
+            ActorCommand::StopWhenUnused => self.succession.stops_when_unused = true,
             ActorCommand::UpdateSpec(spec) => {
                 self.spec = spec;
-                self.stops_when_unused = false;
+                self.succession.stops_when_unused = false;
             }
-            ActorCommand::StartAfter(gone) => self.predecessor_gone = Some(gone),
+            ActorCommand::StartAfter(gone) => self.succession.predecessor_gone = Some(gone),
             // Nothing to stop. Dropping the sender in `Stop` tells its caller that the server is
             // stopped.
             ActorCommand::EnsureRunning(..) | ActorCommand::Recycle | ActorCommand::Stop(_) => {}
@@ -387,14 +412,14 @@ impl Actor {
                     None => Transition::None,
                 }
             }
-            () = self.router.lists_changed.notified(), if running.relisting.is_none() => {
+            () = self.router.lists_changed.notified(), if running.relisting.task.is_none() => {
                 let connection = connection.clone();
                 let handshake = Arc::clone(&running.started.handshake);
                 let last = running.live.listed().listing;
                 let (spec, router) = (Arc::clone(&self.spec), Arc::clone(&self.router));
                 let quota = ServerQuota::of(&spec, &self.context.observer);
                 let pause = self.relist_pause(running, &quota);
-                running.relisting = Some(self.context.tasks.spawn(async move {
+                running.relisting.task = Some(self.context.tasks.spawn(async move {
                     sleep(pause).await;
                     let kinds = router.take_changed();
                     if kinds.is_empty() {
@@ -407,8 +432,8 @@ impl Actor {
                 }));
                 Transition::None
             }
-            listing = join(&mut running.relisting) => {
-                running.relisting = None;
+            listing = join(&mut running.relisting.task) => {
+                running.relisting.task = None;
                 match listing {
                     Ok(Ok(None)) | Err(_) => {}
                     Ok(Ok(Some(listing))) => self.relisted(running, versions, listing).await,
@@ -419,7 +444,7 @@ impl Actor {
                 }
                 Transition::None
             }
-            () = live.wait_unused(), if self.stops_when_unused => {
+            () = live.wait_unused(), if self.succession.stops_when_unused => {
                 if running.live.close_if_unused() {
                     self.status.send_replace(BackendState::Stopped);
                     Transition::Stopped(ServerStopReason::RemovedFromConfig, None)
@@ -449,13 +474,13 @@ impl Actor {
         listing: Listing,
     ) {
         let is_changed = !listing.has_same_definitions(&running.live.listed().listing);
-        running.relist_backoff.record(is_changed, Instant::now());
+        running.relisting.backoff.record(is_changed, Instant::now());
         self.log_violations(&listing);
         *versions += 1;
         let next = VersionedListing { version: *versions, listing: Arc::new(listing) };
         running.run.record_listing(&next.listing);
         let now = Instant::now().into_std();
-        running.run.record_changes(&self.known.update(&next.listing, now));
+        running.run.record_changes(&self.listed.known.update(&next.listing, now));
         running.listed.send_replace(next.clone());
         self.keep(running.started.found(), Arc::clone(&next.listing));
         self.report(ChangeKind::Listed(next)).await;
@@ -464,13 +489,13 @@ impl Actor {
     /// Counts a change of the lists, and returns how long to wait before they are read.
     fn relist_pause(&self, running: &mut RunningServer, quota: &ServerQuota) -> Duration {
         let now = Instant::now();
-        let usual = running.relist_backoff.pause(now);
-        let pause = running.relist_pacer.count(now);
+        let usual = running.relisting.backoff.pause(now);
+        let pause = running.relisting.pacer.count(now);
         if pause <= usual {
             return usual;
         }
         quota.report_limit_reached(QuotaKind::Reconnects);
-        if !std::mem::replace(&mut running.has_warned_of_changes, true) {
+        if !std::mem::replace(&mut running.relisting.has_warned, true) {
             tracing::warn!(
                 server = self.spec.label,
                 "the server changes its lists too often; they are read at most {} times per minute \
@@ -484,7 +509,8 @@ impl Actor {
     /// Logs each violation of the specification once.
     fn log_violations(&mut self, listing: &Listing) {
         for violation in listing.violations.values().flatten() {
-            if self.logged.len() < MAX_LOGGED && self.logged.insert(violation.clone()) {
+            if self.listed.logged.len() < MAX_LOGGED && self.listed.logged.insert(violation.clone())
+            {
                 tracing::warn!(server = self.spec.label, "{violation}");
             }
         }

@@ -79,7 +79,7 @@ impl Drop for InFlightRequest {
         let is_answered = *self.is_answered.get_mut();
         self.router.state(|state| {
             state.requests.retain(|entered| entered.serial != self.serial);
-            state.has_abandoned_requests |= !is_answered;
+            state.process.has_abandoned_requests |= !is_answered;
         });
     }
 }
@@ -173,17 +173,17 @@ impl MessageRouter {
             for user in requests.iter().map(|r| &r.principal).chain(subscribers).chain(owner) {
                 users.add(user);
             }
-            state.users = users;
-            state.claims.clear();
-            state.has_abandoned_requests = false;
-            state.level = None;
-            state.process += 1;
-            state.process
+            state.process.users = users;
+            state.tasks.claims.clear();
+            state.process.has_abandoned_requests = false;
+            state.process.level = None;
+            state.process.number += 1;
+            state.process.number
         })
     }
 
     pub(crate) fn users(&self) -> ProcessUsers {
-        self.state(|state| state.users.clone())
+        self.state(|state| state.process.users.clone())
     }
 
     /// Dedicates the server to an agent, across restarts; `false` if another has used the process.
@@ -191,9 +191,9 @@ impl MessageRouter {
         let principal = agent.principal();
         self.state(|state| {
             let is_free = state.owner.as_ref().is_none_or(|owner| *owner == principal);
-            let is_ones = self.is_sole || (is_free && state.users.are_only(&principal));
+            let is_ones = self.is_sole || (is_free && state.process.users.are_only(&principal));
             if is_ones {
-                state.users.add(&principal);
+                state.process.users.add(&principal);
                 state.owner = Some(principal);
             }
             is_ones
@@ -206,14 +206,14 @@ impl MessageRouter {
     pub(crate) fn release(&self, end: impl FnOnce(Grace) -> bool) {
         self.state(|state| {
             let owner = state.owner.take();
-            let patience = match (std::mem::take(&mut state.knows_roots), owner) {
+            let patience = match (std::mem::take(&mut state.server_requests.knows_roots), owner) {
                 (true, _) => Grace::None,
                 (false, Some(Principal::Session(_))) => Grace::Endless,
                 (false, _) => return,
             };
             if end(patience) {
-                state.process += 1;
-                state.users = ProcessUsers::Nobody;
+                state.process.number += 1;
+                state.process.users = ProcessUsers::Nobody;
             }
         });
     }
@@ -240,9 +240,9 @@ impl MessageRouter {
             answered: None,
         };
         let waiting = self.state(|state| {
-            state.users.add(&principal);
+            state.process.users.add(&principal);
             state.requests.push(entered);
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.server_requests.waiting)
         });
         for request in waiting {
             self.route_request(request);
@@ -260,7 +260,7 @@ impl MessageRouter {
                 return Vec::new();
             }
             state.attached.push(AttachedAgent { agent: agent.clone(), server: Arc::clone(server) });
-            std::mem::take(&mut state.waiting)
+            std::mem::take(&mut state.server_requests.waiting)
         });
         for request in waiting {
             self.route_request(request);
@@ -270,16 +270,16 @@ impl MessageRouter {
     pub(crate) fn detach(&self, agent: AgentId) {
         let had_subscriptions = self.state(|state| {
             state.attached.retain(|attached| attached.agent.id != agent);
-            let before = state.subscriptions.len() + state.tasks.len();
+            let before = state.subscriptions.len() + state.tasks.watchers.len();
             for subscribers in state.subscriptions.values_mut() {
                 subscribers.retain(|subscriber| subscriber.agent != agent);
             }
             state.subscriptions.retain(|_, subscribers| !subscribers.is_empty());
-            for watchers in state.tasks.values_mut() {
+            for watchers in state.tasks.watchers.values_mut() {
                 watchers.retain(|watcher| watcher.agent != agent);
             }
-            state.tasks.retain(|_, watchers| !watchers.is_empty());
-            before != state.subscriptions.len() + state.tasks.len()
+            state.tasks.watchers.retain(|_, watchers| !watchers.is_empty());
+            before != state.subscriptions.len() + state.tasks.watchers.len()
         });
         if had_subscriptions {
             self.subscriptions_changed.notify_one();
@@ -288,7 +288,7 @@ impl MessageRouter {
 
     /// Returns `true` if the server may see roots or has sent requests to its client.
     pub(crate) fn is_interactive(&self) -> bool {
-        self.has_roots || self.state(|state| state.asks)
+        self.has_roots || self.state(|state| state.server_requests.asks)
     }
 
     /// Subscribes an agent to a resource.
@@ -302,7 +302,7 @@ impl MessageRouter {
     ) -> Result<NewSubscription, SubscriptionLimitError> {
         let principal = agent.principal();
         self.state(|state| {
-            state.users.add(&principal);
+            state.process.users.add(&principal);
             if state.is_subscribed(agent.id, uri, as_known) {
                 return Ok(NewSubscription::None);
             }
@@ -376,7 +376,7 @@ impl MessageRouter {
     }
 
     pub(crate) fn tasks(&self) -> Vec<String> {
-        let mut tasks: Vec<_> = self.state(|state| state.tasks.keys().cloned().collect());
+        let mut tasks: Vec<_> = self.state(|state| state.tasks.watchers.keys().cloned().collect());
         tasks.sort();
         tasks
     }
@@ -392,7 +392,7 @@ impl MessageRouter {
 
     /// Handles a message of a process; messages of earlier processes are dropped.
     pub(crate) fn dispatch(self: &Arc<Self>, process: u64, incoming: IncomingMessage) {
-        if self.state(|state| state.process != process) {
+        if self.state(|state| state.process.number != process) {
             return;
         }
         match incoming {
@@ -425,8 +425,8 @@ impl MessageRouter {
             }
             _ => {
                 self.state(|state| {
-                    state.asks = true;
-                    state.knows_roots |= method == "roots/list";
+                    state.server_requests.asks = true;
+                    state.server_requests.knows_roots |= method == "roots/list";
                 });
                 self.route_request(ServerRequest::from_server(method, params, responder));
             }
@@ -479,15 +479,17 @@ impl RoutingTable {
         match self.attached.as_slice() {
             [AttachedAgent { agent, .. }] => {
                 let principal = agent.principal();
-                if !is_sole && !self.users.are_only(&principal) {
+                if !is_sole && !self.process.users.are_only(&principal) {
                     return Some((request, AMBIGUOUS));
                 }
-                self.users.add(&principal);
+                self.process.users.add(&principal);
                 send(agent.session_events.as_ref(), request)
             }
-            [] if self.users != ProcessUsers::Nobody && !is_sole => Some((request, AMBIGUOUS)),
-            [] if self.waiting.len() < MAX_WAITING => {
-                self.waiting.push(request);
+            [] if self.process.users != ProcessUsers::Nobody && !is_sole => {
+                Some((request, AMBIGUOUS))
+            }
+            [] if self.server_requests.waiting.len() < MAX_WAITING => {
+                self.server_requests.waiting.push(request);
                 None
             }
             [] => Some((request, "no client is connected, and too many requests are waiting")),

@@ -1,6 +1,5 @@
 //! The pool: one backend for all entries with equal launches, and their shutdown.
 
-use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -17,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::backend::actor::{Actor, BackendState};
+use crate::backend::actor::{Actor, BackendState, ListingHistory, Succession};
 use crate::backend::change_feed::ChangeFeed;
 use crate::backend::launch::grants::GrantRegistry;
-use crate::backend::listing_store::{ListingStoreWorker, PendingSave};
+use crate::backend::listing_store::ListingStoreWorker;
 use crate::backend::login_scope::{PendingLogins, tell_of_login};
 use crate::backend::message_router::MessageRouter;
 use crate::backend::paused_servers::PausedServers;
@@ -31,9 +30,8 @@ use crate::backend::status::StatusRecorder;
 use crate::backend::watchdog::Watchdog;
 use crate::backend::{
     Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, LastKnownListing,
-    ListingStore, LoginScope, PoolContext, WeakBackend, launch,
+    LaunchResources, ListingStore, LoginScope, PoolContext, WeakBackend, launch,
 };
-use crate::catalog::DefinitionTracker;
 use crate::login::{
     self, LoginRegistry, LoginStorage, LoginTarget, OAuthLogin, Page, PendingLogin, RedirectTarget,
 };
@@ -46,7 +44,6 @@ use crate::wire::memory_pool::MemoryPool;
 const SHUTDOWN: Duration = Duration::from_millis(1600);
 
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about the agents")]
 pub struct PoolOptions {
     /// This process's environment, used for clients that provide none. Servers get a part of it.
     pub environment: Arc<ChildEnvironment>,
@@ -58,17 +55,23 @@ pub struct PoolOptions {
     pub store: Option<Arc<ListingStore>>,
     /// Storage for logins at HTTP servers; `None` disables sign-in.
     pub logins: Option<LoginStorage>,
-    /// `true` if all agents belong to this machine's user, and use that user's logins.
-    pub shares_logins: bool,
     pub observer: Arc<Telemetry>,
-    /// `true` if several agents can connect, which must not learn of each other.
-    pub serves_many: bool,
-    /// `true` if agents may be on other machines, so that their users' browsers can't open a page
-    /// on this one.
-    pub serves_remote_agents: bool,
+    pub agents: ServedAgents,
     /// `true` if there is a single server, whose log messages need no label.
     pub is_single_server: bool,
     pub server_output_memory: MemoryPool,
+}
+
+/// Facts about the agents that can connect.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServedAgents {
+    /// `true` if several agents can connect, which must not learn of each other.
+    pub are_many: bool,
+    /// `true` if agents may be on other machines, so that their users' browsers can't open a page
+    /// on this one.
+    pub are_remote: bool,
+    /// `true` if all agents belong to this machine's user, and use that user's logins.
+    pub share_logins: bool,
 }
 
 /// All backends. Creating a pool starts nothing. It holds weak handles only, so a backend stops
@@ -135,35 +138,37 @@ impl Pool {
         let run = process_reaper::name_of_run();
         let guard = Watchdog::new(program.clone(), launch::spawn_watchdog, run.clone());
         let context = PoolContext {
-            reaper: Arc::new(ProcessReaper::new(run, guard)),
-            program,
-            grants: Arc::new(GrantRegistry::new(homes.as_deref())),
-            homes,
+            launch: LaunchResources {
+                reaper: Arc::new(ProcessReaper::new(run, guard)),
+                program,
+                grants: Arc::new(GrantRegistry::new(homes.as_deref())),
+                homes,
+            },
             tasks,
             shutdown,
             worker,
             scheduler: StartScheduler::new(available_parallelism().map_or(1, NonZero::get)),
-            is_sole: !options.serves_many,
+            is_sole: !options.agents.are_many,
             observer,
             said,
             paused: PausedServers::default(),
             logins,
         };
-        context.tasks.spawn(Arc::clone(&context.reaper).run(context.shutdown.clone()));
+        context.tasks.spawn(Arc::clone(&context.launch.reaper).run(context.shutdown.clone()));
         Self {
             context: Arc::new(context),
             environment,
             backends: Mutex::default(),
             signing_in: PendingLogins::default(),
-            is_served_elsewhere: options.serves_remote_agents,
-            has_agent_logins: options.serves_many && !options.shares_logins,
+            is_served_elsewhere: options.agents.are_remote,
+            has_agent_logins: options.agents.are_many && !options.agents.share_logins,
             is_alone: options.is_single_server,
         }
     }
 
     /// Must be called before the servers of a configuration start.
     pub(crate) fn learn_config(&self, config: &Config) {
-        self.context.grants.learn(config);
+        self.context.launch.grants.learn(config);
     }
 
     /// Returns the backend for a server. With `is_shared`, reuses the backend of an equal launch
@@ -197,12 +202,8 @@ impl Pool {
             router: Arc::clone(&board),
             reports: Arc::clone(&reports),
             vitals: vitals.clone(),
-            known: DefinitionTracker::default(),
-            logged: HashSet::new(),
-            outgoing: PendingSave::default(),
-            predecessor_gone: None,
-            stops_when_unused: false,
-            gone,
+            listed: ListingHistory::default(),
+            succession: Succession::new(gone),
         };
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);

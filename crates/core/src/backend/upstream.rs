@@ -136,10 +136,11 @@ async fn start_child(
     context: &PoolContext,
     handler: impl IncomingHandler,
 ) -> Result<(Upstream, ServerConnection), StartError> {
-    let program = context.program.as_deref();
-    let home = context.homes.as_ref().map(|homes| sandbox::home_of(homes, spec.server.as_str()));
-    let grants = Arc::clone(&context.grants);
-    let custody = SpawnOptions { launched: context.reaper.launch(), home, grants };
+    let program = context.launch.program.as_deref();
+    let home =
+        context.launch.homes.as_ref().map(|homes| sandbox::home_of(homes, spec.server.as_str()));
+    let grants = Arc::clone(&context.launch.grants);
+    let custody = SpawnOptions { launched: context.launch.reaper.launch(), home, grants };
     let (process, streams) =
         launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
     let stderr = StderrTail::new(Arc::clone(secrets));

@@ -39,11 +39,16 @@ pub(super) struct RunningServer {
     pub(super) run: ServerRunGuard,
     /// Why the HTTP server is unreachable, while it is.
     pub(super) trouble: watch::Receiver<Option<Arc<str>>>,
-    pub(super) relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
-    pub(super) relist_backoff: RelistBackoff,
-    pub(super) relist_pacer: Pacer,
+    pub(super) relisting: Relisting,
+}
+
+/// How changed lists are read again.
+pub(super) struct Relisting {
+    pub(super) task: Option<JoinHandle<Result<Option<Listing>, String>>>,
+    pub(super) backoff: RelistBackoff,
+    pub(super) pacer: Pacer,
     /// `true` once the log has mentioned that the lists change too often.
-    pub(super) has_warned_of_changes: bool,
+    pub(super) has_warned: bool,
 }
 
 impl StartingServer {

@@ -12,8 +12,8 @@ use crate::backend::agent_handle::{AgentHandle, LogLevel, requests_roots};
 use crate::backend::events;
 use crate::backend::listing_reader::ListKinds;
 use crate::backend::message_router::routing_table::{
-    ActiveRequest, AttachedAgent, MessageRouter, ResourceSubscriber, RoutingTable, TaskOwner,
-    TaskSubscriber, task_key,
+    ActiveRequest, AttachedAgent, MessageRouter, ResourceSubscriber, TaskOwner, TaskSubscriber,
+    task_key,
 };
 use crate::backend::principal::{AgentId, ProcessUsers};
 use crate::backend::quota::SubscriptionLimitError;
@@ -35,12 +35,13 @@ impl MessageRouter {
     /// Records that the process runs a task for the agents with the key `holder`.
     pub(crate) fn claim_task(&self, agent: &AgentHandle, task: &str, holder: &Arc<str>) {
         self.state(|state| {
-            if state.claims.len() >= MAX_CLAIMS {
-                state.claims.clear();
+            if state.tasks.claims.len() >= MAX_CLAIMS {
+                state.tasks.claims.clear();
             }
-            let claim = state.claims.entry(task_key(task).into_owned()).or_insert_with(|| {
-                TaskOwner { holder: Some(Arc::clone(holder)), principal: agent.principal() }
-            });
+            let claim =
+                state.tasks.claims.entry(task_key(task).into_owned()).or_insert_with(|| {
+                    TaskOwner { holder: Some(Arc::clone(holder)), principal: agent.principal() }
+                });
             if claim.holder.as_ref() != Some(holder) {
                 claim.holder = None;
             }
@@ -50,7 +51,7 @@ impl MessageRouter {
     /// Returns `true` unless the process runs such a task for another agent.
     pub(crate) fn may_hold_task(&self, task: &str, holder: &str) -> bool {
         self.state(|state| {
-            let claim = state.claims.get(&*task_key(task));
+            let claim = state.tasks.claims.get(&*task_key(task));
             claim.is_none_or(|claim| claim.holder.as_deref() == Some(holder))
         })
     }
@@ -62,14 +63,14 @@ impl MessageRouter {
         limits: &CallerLimits,
     ) -> Result<(), SubscriptionLimitError> {
         let is_first = self.state(|state| {
-            let watchers = state.tasks.get(task);
+            let watchers = state.tasks.watchers.get(task);
             if watchers.is_some_and(|all| all.iter().any(|one| one.agent == agent.id)) {
                 return Ok(false);
             }
             let place = agent.subscribe(task.len(), limits)?;
             let principal = agent.principal();
             let watcher = TaskSubscriber { agent: agent.id, principal, _place: place };
-            let watchers = state.tasks.entry(task.to_owned()).or_default();
+            let watchers = state.tasks.watchers.entry(task.to_owned()).or_default();
             watchers.push(watcher);
             Ok(watchers.len() == 1)
         })?;
@@ -83,7 +84,7 @@ impl MessageRouter {
     /// one last requested, and records it as requested.
     pub(crate) fn take_wanted_log(&self) -> Option<RawJson> {
         self.state(|state| {
-            let RoutingTable { attached, users, .. } = &*state;
+            let (attached, users) = (&state.attached, &state.process.users);
             if !self.is_sole && *users == ProcessUsers::Nobody {
                 return None;
             }
@@ -93,7 +94,7 @@ impl MessageRouter {
             let agents = attached.iter().map(|attached| &attached.agent);
             let wanted =
                 agents.filter(hears).filter_map(|agent| agent.log_level().explicit()).min()?;
-            (state.level.replace(wanted) != Some(wanted)).then(|| wanted.encode())
+            (state.process.level.replace(wanted) != Some(wanted)).then(|| wanted.encode())
         })
     }
 
@@ -259,7 +260,7 @@ impl MessageRouter {
     fn log_unroutable(&self, method: &str, params: Option<&RawJson>) {
         let server = &self.server;
         let is_news = self.state(|state| {
-            let is_anybodys = state.users.are_several() || state.attached.len() > 1;
+            let is_anybodys = state.process.users.are_several() || state.attached.len() > 1;
             is_anybodys && !std::mem::replace(&mut state.has_warned_unroutable, true)
         });
         if is_news {

@@ -51,26 +51,42 @@ pub(crate) struct MessageRouter {
 }
 
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct RoutingTable {
     pub(super) requests: Vec<ActiveRequest>,
     pub(super) attached: Vec<AttachedAgent>,
-    pub(super) waiting: Vec<ServerRequest>,
+    pub(super) server_requests: ServerRequests,
     pub(super) subscriptions: HashMap<String, Vec<ResourceSubscriber>>,
-    pub(super) tasks: HashMap<String, Vec<TaskSubscriber>>,
-    pub(super) claims: HashMap<String, TaskOwner>,
-    pub(super) process: u64,
-    pub(super) users: ProcessUsers,
-    /// `true` if an agent has abandoned a request that the process may still work on.
-    pub(super) has_abandoned_requests: bool,
+    pub(super) tasks: TaskRoutes,
+    pub(super) process: ProcessState,
     /// The agent that the server is dedicated to, across restarts.
     pub(super) owner: Option<Principal>,
-    pub(super) level: Option<LogLevel>,
     /// `true` once the log has mentioned unroutable messages.
     pub(super) has_warned_unroutable: bool,
     pub(super) changed: ListKinds,
+}
+
+#[derive(Default)]
+pub(super) struct ServerRequests {
+    pub(super) waiting: Vec<ServerRequest>,
+    /// `true` if the server sends requests.
     pub(super) asks: bool,
     pub(super) knows_roots: bool,
+}
+
+#[derive(Default)]
+pub(super) struct TaskRoutes {
+    pub(super) watchers: HashMap<String, Vec<TaskSubscriber>>,
+    pub(super) claims: HashMap<String, TaskOwner>,
+}
+
+/// The state of the current process of the server.
+#[derive(Default)]
+pub(super) struct ProcessState {
+    pub(super) number: u64,
+    pub(super) users: ProcessUsers,
+    /// `true` if an agent has abandoned a request that the process may still work on.
+    pub(super) has_abandoned_requests: bool,
+    pub(super) level: Option<LogLevel>,
 }
 
 /// An agent that is reachable outside requests.
@@ -155,8 +171,8 @@ impl RoutingTable {
     /// Returns `true` if only this principal has used the process. Anonymous requests are
     /// indistinguishable, so they must not have left an abandoned one either.
     pub(super) fn is_sole_user(&self, principal: &Principal) -> bool {
-        self.users.are_only(principal)
-            && (*principal != Principal::Anonymous || !self.has_abandoned_requests)
+        self.process.users.are_only(principal)
+            && (*principal != Principal::Anonymous || !self.process.has_abandoned_requests)
     }
 
     /// Returns `true` if a message belongs to the request in flight of this agent, the only one
@@ -166,9 +182,9 @@ impl RoutingTable {
         let principal = self.requests.iter().find(|e| e.agent == agent).map(|e| &e.principal);
         is_sole
             || principal.is_some_and(|principal| self.is_sole_user(principal))
-            || (self.users == ProcessUsers::SeveralAnonymous
-                && !self.has_abandoned_requests
-                && self.claims.is_empty())
+            || (self.process.users == ProcessUsers::SeveralAnonymous
+                && !self.process.has_abandoned_requests
+                && self.tasks.claims.is_empty())
     }
 
     /// Returns the only agent that a notification can be for, if there is exactly one.
@@ -188,10 +204,10 @@ impl RoutingTable {
 
     /// Returns the agent that a task belongs to, if that is unambiguous.
     pub(super) fn owner_of_task(&self, task: &str) -> Option<Principal> {
-        if let Some(claim) = self.claims.get(&*task_key(task)) {
+        if let Some(claim) = self.tasks.claims.get(&*task_key(task)) {
             return claim.holder.as_ref().map(|_| claim.principal.clone());
         }
-        let (first, others) = self.tasks.get(task)?.split_first()?;
+        let (first, others) = self.tasks.watchers.get(task)?.split_first()?;
         let is_same = others.iter().all(|watcher| watcher.principal == first.principal);
         is_same.then(|| first.principal.clone())
     }

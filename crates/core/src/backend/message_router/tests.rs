@@ -29,7 +29,7 @@ impl Server {
     fn says(&self, router: &Arc<MessageRouter>, message: &Value) {
         let message = Bytes::from(message.to_string());
         if let Ok(Some(incoming)) = receive(&self.peer, &message, &self.writer) {
-            router.dispatch(router.state(|state| state.process), incoming);
+            router.dispatch(router.state(|state| state.process.number), incoming);
         }
     }
 
@@ -402,7 +402,7 @@ fn long_task_ids_are_stored_as_digests() {
     router.claim_task(&ann, &task, &holder);
     assert!(router.may_hold_task(&task, &holder) && !router.may_hold_task(&task, other));
     assert!(router.may_hold_task(&task[1..], other));
-    assert!(router.state(|state| state.claims.keys().all(|key| key.len() <= 256)));
+    assert!(router.state(|state| state.tasks.claims.keys().all(|key| key.len() <= 256)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use pretty_assertions::{assert_eq, assert_ne};
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{CallerQuota, PoolOptions};
+use crate::backend::{CallerQuota, PoolOptions, ServedAgents};
 use crate::config;
 use crate::gateway::{Caller, GatewayRegistry};
 use crate::json::RawJson;
@@ -55,7 +55,10 @@ fn many(server: &serde_json::Value) -> GatewayRegistry {
     });
     let env = BTreeMap::new();
     let loaded = config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
-    let options = PoolOptions { serves_many: true, ..PoolOptions::default() };
+    let options = PoolOptions {
+        agents: ServedAgents { are_many: true, ..ServedAgents::default() },
+        ..PoolOptions::default()
+    };
     GatewayRegistry::new(Arc::new(loaded.unwrap().config), options, &TaskTracker::new())
 }
 
