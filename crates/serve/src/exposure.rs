@@ -26,7 +26,7 @@ mod passthrough;
 mod rendering;
 mod search;
 mod signatures;
-pub(crate) mod startup;
+pub mod startup;
 mod tool_call;
 mod tool_results;
 mod toolbox_mode;

@@ -7,10 +7,10 @@
 //! through the gateway, and pass events of the server to the agent in the meantime. The state of an
 //! agent is in its [`session`].
 
-pub(crate) mod app_state;
+mod app_state;
 mod attribution;
-mod dispatch;
-mod era;
+pub mod dispatch;
+pub mod era;
 mod extensions;
 mod forwarding;
 mod handshake;
@@ -22,7 +22,7 @@ mod name_resolution;
 mod primitives;
 mod request;
 mod request_set;
-mod session;
+pub mod session;
 mod shown_lists;
 mod subscriptions;
 mod suspended_calls;

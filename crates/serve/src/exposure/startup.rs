@@ -18,7 +18,7 @@ pub(crate) async fn try_servers(exposure: &Exposure, context: &RequestContext<'_
 
 /// In modes that list everything, starts the servers and waits for those without a cached
 /// listing. Returns immediately if that was done before.
-pub(crate) async fn ensure_started(exposure: &Exposure, agent: &AgentHandle) {
+pub async fn ensure_started(exposure: &Exposure, agent: &AgentHandle) {
     match exposure.traits().startup {
         Startup::OnDemand => {}
         Startup::TryUnlisted => {

@@ -12,13 +12,13 @@ use crate::gateway::{Caller, GatewayRegistry};
 /// State shared by all sessions. Clones refer to the same state.
 #[derive(Clone)]
 pub struct AppState {
-    pub(crate) gateways: Arc<GatewayRegistry>,
+    pub gateways: Arc<GatewayRegistry>,
     pub(crate) suspended: Arc<SuspendedCalls>,
     pub(crate) tickets: Arc<AtomicU64>,
-    pub(crate) tasks: TaskTracker,
+    pub tasks: TaskTracker,
     pub(crate) admin: AdminApi,
     /// A random name of this process among those that share a store. Not a secret.
-    pub(crate) replica: Arc<str>,
+    pub replica: Arc<str>,
 }
 
 impl AppState {

@@ -15,10 +15,7 @@ use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::{IncomingRequest, Responder, error_object};
 
 /// Handles one request. Completes when the response is queued or the agent cancels.
-pub(crate) fn handle_request(
-    session: Arc<AgentSession>,
-    request: IncomingRequest,
-) -> ResponseFuture {
+pub fn handle_request(session: Arc<AgentSession>, request: IncomingRequest) -> ResponseFuture {
     let IncomingRequest { method, params, responder } = request;
     let mut asked = match AgentRequest::read(method, params.as_ref()) {
         Ok(asked) => asked,

@@ -29,8 +29,9 @@ const READ: [&str; 6] = [
     "progressToken",
 ];
 
+/// The metadata of a request, which decides its era.
 #[derive(Debug)]
-pub(crate) struct RequestMeta {
+pub struct RequestMeta {
     /// `true` for revision 2026-07-28.
     pub(crate) is_modern: bool,
     /// As the client sent them; modern requests only.
@@ -45,7 +46,7 @@ pub(crate) struct RequestMeta {
 
 impl RequestMeta {
     /// Parses `_meta`. The error is the JSON-RPC error object to answer with.
-    pub(crate) fn read(meta: Option<&RawJson>) -> Result<Self, RawJson> {
+    pub fn read(meta: Option<&RawJson>) -> Result<Self, RawJson> {
         let mut read = Self::legacy();
         let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
         let members = meta.map(|meta| meta.members().ok_or_else(not_an_object)).transpose()?;

@@ -46,7 +46,7 @@ use tokio::net::TcpListener;
 use tokio::time::{interval, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::http::admin_page::page::AdminPage;
 use crate::frontend::http::auth::Authenticator;
 use crate::frontend::http::auth_throttle::AuthThrottle;

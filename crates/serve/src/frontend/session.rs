@@ -1,9 +1,9 @@
 //! The session of a connected agent: its opened toolboxes, its tool list, and the changes it was
 //! notified of.
 
-pub(crate) mod creation;
+pub mod creation;
 pub(crate) mod lists_in_progress;
-pub(crate) mod ownership;
+pub mod ownership;
 pub(crate) mod push;
 mod runtime;
 mod state;
@@ -43,7 +43,8 @@ use crate::telemetry::ClientSummary;
 
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-pub(crate) struct AgentSession {
+/// A session of an agent: its choices, its lists, and its connections to agent and servers.
+pub struct AgentSession {
     app: AppState,
     mode: ToolMode,
     caller: Caller,
@@ -158,7 +159,7 @@ impl AgentSession {
 
     /// Reserves capacity for the capabilities in a modern request. Legacy clients did so in
     /// `initialize`.
-    pub(crate) fn admit(&self, meta: &RequestMeta) -> Result<(), GatewayLimitError> {
+    pub fn admit(&self, meta: &RequestMeta) -> Result<(), GatewayLimitError> {
         if !meta.is_modern && self.introduced.get().is_some() {
             return Ok(());
         }
@@ -168,7 +169,7 @@ impl AgentSession {
         self.app.gateways.admit(&self.caller, meta.capabilities.as_ref())
     }
 
-    pub(crate) fn exposure(&self, meta: &RequestMeta) -> Exposure {
+    pub fn exposure(&self, meta: &RequestMeta) -> Exposure {
         let gateways = &self.app.gateways;
         match (meta.is_modern, self.introduced.get()) {
             (false, Some(introduced)) => {
@@ -192,7 +193,7 @@ impl AgentSession {
         &self.app
     }
 
-    pub(crate) fn quota(&self) -> &Arc<CallerQuota> {
+    pub fn quota(&self) -> &Arc<CallerQuota> {
         &self.live.quota
     }
 
@@ -202,7 +203,7 @@ impl AgentSession {
 
     /// Returns the handle for messages from servers. A modern agent is reachable only within
     /// requests.
-    pub(crate) fn presence(&self, meta: &RequestMeta) -> AgentHandle {
+    pub fn presence(&self, meta: &RequestMeta) -> AgentHandle {
         if meta.is_modern {
             self.live.agent.without_session_events()
         } else {
@@ -239,7 +240,7 @@ impl AgentSession {
         meta.is_modern || self.introduced.get().is_none_or(|introduced| introduced.reads_links)
     }
 
-    pub(crate) fn handle_notification(&self, method: &str, params: Option<&RawJson>) {
+    pub fn handle_notification(&self, method: &str, params: Option<&RawJson>) {
         match (method, self.introduced.get()) {
             ("notifications/initialized", _) => {}
             ("notifications/roots/list_changed", Some(introduced)) => {
@@ -255,19 +256,19 @@ impl AgentSession {
         self.live.closing.cancel();
     }
 
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.live.end();
     }
 
     /// Ends the session here. Its record stays if another process could take it over.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         if self.live.ownership.is_shared() {
             self.live.ownership.keep_record(true);
         }
         self.end();
     }
 
-    pub(crate) fn ownership(&self) -> &RecordOwnership {
+    pub fn ownership(&self) -> &RecordOwnership {
         &self.live.ownership
     }
 

@@ -27,7 +27,7 @@ use hyper::http::request::Parts;
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::http::auth::bearer::PresentedToken;
 use crate::frontend::http::auth::challenge::{AuthError, ProtectedResource};
 use crate::frontend::http::auth::issuer::Issuer;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::AdminApi;
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::http::admin_page::page::AdminPage;
 use crate::frontend::http::auth::Authenticator;
 use crate::frontend::http::auth_throttle::AuthThrottle;

@@ -30,7 +30,7 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Creates a session. Without a `notifier`, the agent can't receive messages outside of
 /// requests. Without a `key`, no record is saved.
-pub(crate) fn create(
+pub fn create(
     app: &AppState,
     caller: Caller,
     quota: Arc<CallerQuota>,
@@ -56,7 +56,7 @@ pub(crate) fn create(
 
 /// Restores a session from `record`, which names this process as the owner already. Until
 /// [`RecordOwnership::commit_takeover`], dropping the session keeps its record.
-pub(crate) async fn adopt(
+pub async fn adopt(
     app: &AppState,
     quota: Arc<CallerQuota>,
     notifier: Notifier,
@@ -110,7 +110,7 @@ async fn notify_missed_changes(session: &AgentSession) {
 
 /// Replaces the session by one restored from its record, to test that the record is complete.
 /// Returns the same session without a record. No request may be in flight.
-pub(crate) async fn restored_copy(session: &Arc<AgentSession>) -> Arc<AgentSession> {
+pub async fn restored_copy(session: &Arc<AgentSession>) -> Arc<AgentSession> {
     let (Some(key), Some(introduced)) = (session.key(), session.introduced.get()) else {
         return Arc::clone(session);
     };

@@ -13,9 +13,11 @@ use crate::state::{
     Capacity, RecordKey, SessionKey, SessionLease, SessionRecord, StateRecord, StateStore,
 };
 
-pub(crate) const OWNERSHIP_TTL: Duration = Duration::from_secs(5);
+/// How long a confirmed ownership needs no new confirmation.
+pub const OWNERSHIP_TTL: Duration = Duration::from_secs(5);
 
-pub(crate) struct RecordOwnership {
+/// The ownership of a session's record in the state store.
+pub struct RecordOwnership {
     store: Arc<dyn StateStore>,
     /// `None` if the session lasts for one request.
     key: Option<SessionKey>,
@@ -51,7 +53,8 @@ impl RecordOwnership {
         &self.tenure
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
+    /// Returns how often the session was taken over.
+    pub fn epoch(&self) -> u64 {
         self.tenure.epoch
     }
 
@@ -75,11 +78,11 @@ impl RecordOwnership {
 
     /// `true` unless another process has taken the session over. Asks the state store if the last
     /// confirmation is older than 5 s.
-    pub(crate) async fn confirm(&self) -> bool {
+    pub async fn confirm(&self) -> bool {
         self.confirm_within(OWNERSHIP_TTL).await
     }
 
-    pub(crate) async fn confirm_within(&self, good_for: Duration) -> bool {
+    pub async fn confirm_within(&self, good_for: Duration) -> bool {
         let Some(key) = self.shared_key() else { return true };
         if self.is_ours() && self.confirmed.lock().elapsed() >= good_for {
             let is_ours = self.store.renew_lease(key, &self.tenure).await;
@@ -94,7 +97,7 @@ impl RecordOwnership {
     }
 
     /// Resolves when another process takes the session over. `None` if none could.
-    pub(crate) fn lost(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+    pub fn lost(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         self.is_shared().then(|| self.lost.clone().cancelled_owned())
     }
 
@@ -105,12 +108,12 @@ impl RecordOwnership {
     }
 
     /// Commits the takeover: when the session ends from now on, its record is removed.
-    pub(crate) fn commit_takeover(&self) {
+    pub fn commit_takeover(&self) {
         self.keep_record(false);
     }
 
     /// Marks the record as ended, so that no process can take the session over.
-    pub(crate) async fn end_record(&self) {
+    pub async fn end_record(&self) {
         let Some(key) = self.shared_key() else { return };
         let Some(ended) = SessionRecord::ended(&self.tenure) else { return };
         let (key, ended) = (RecordKey::Session(key.clone()), StateRecord::Session(Arc::new(ended)));

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::gateway::GatewayRegistry;
 use crate::name::{AgentName, ToolboxName};
 
