@@ -12,6 +12,7 @@ pub mod lint;
 
 pub use mcp_workbench_config::config;
 pub use mcp_workbench_core::{backend, catalog, gateway, llm, policy, state, telemetry, toolbox};
+pub use mcp_workbench_http::http;
 pub use mcp_workbench_login::login;
 pub use mcp_workbench_names::name;
 pub use mcp_workbench_os::os;

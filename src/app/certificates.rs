@@ -10,8 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
 use crate::app::reload::ReloadSource;
-use crate::frontend::http::TlsCertificates;
 use crate::gateway::GatewayRegistry;
+use crate::http::TlsCertificates;
 use crate::settings::TlsConfig;
 use crate::telemetry::Event;
 

@@ -9,9 +9,8 @@ use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::serving::{HttpLifecycle, ServeOptions, serve};
 use crate::backend::{PoolOptions, ServedAgents};
-use crate::frontend;
-use crate::frontend::http::{
-    DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
+use crate::http::{
+    self, DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
 };
 use crate::gateway::Caller;
 use crate::os;
@@ -51,7 +50,7 @@ pub async fn serve_http(
     let listening =
         HttpListeners { agents: listener, health, max_connections: most_connections, tls };
     let address = listening.agents.local_addr().ok();
-    let address = address.map(|at| format!("{scheme}://{at}{}", frontend::http::ENDPOINT));
+    let address = address.map(|at| format!("{scheme}://{at}{}", http::ENDPOINT));
     let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
     let options = PoolOptions {
         agents: ServedAgents { are_many: true, are_remote: is_served_elsewhere, ..options.agents },
@@ -63,7 +62,7 @@ pub async fn serve_http(
         HttpLifecycle { endpoint_url: address, draining: draining.clone(), certificates };
     serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
         let ending = DrainControl { draining, grace, shutdown };
-        frontend::http::serve(app, listening, default_access, &tasks, ending).await;
+        http::serve(app, listening, default_access, &tasks, ending).await;
     })
     .await
 }

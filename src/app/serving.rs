@@ -13,8 +13,9 @@ use crate::app::memory_reclaimer::MemoryReclaimer;
 use crate::app::reload::{ConfigReloader, ReloadSource};
 use crate::app::signals::ShutdownSignals;
 use crate::backend::PoolOptions;
-use crate::frontend::{self, AppState};
+use crate::frontend::AppState;
 use crate::gateway::{Caller, GatewayRegistry};
+use crate::http;
 use crate::login::LoginStorage;
 use crate::os::{self, LocalListener};
 use crate::redis_store;
@@ -157,6 +158,6 @@ fn log_next_steps(endpoint_url: &str, needs_token: bool) {
         "add this URL to your MCP clients, for example: claude mcp add --transport http workbench \
          {endpoint_url}{header}"
     );
-    let origin = endpoint_url.trim_end_matches(frontend::http::ENDPOINT);
+    let origin = endpoint_url.trim_end_matches(http::ENDPOINT);
     tracing::info!("dashboard: {origin}/");
 }

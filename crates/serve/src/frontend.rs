@@ -14,7 +14,6 @@ pub mod era;
 mod extensions;
 mod forwarding;
 mod handshake;
-pub mod http;
 mod known_clients;
 mod list_version;
 mod lists;

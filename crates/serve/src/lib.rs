@@ -1,4 +1,4 @@
-//! Serves the gateway to agents: modes, sessions, and the stdio and HTTP frontends.
+//! Serves the gateway to agents: modes, sessions, the admin API, and the stdio frontend.
 
 pub mod admin;
 pub mod exposure;

@@ -18,7 +18,7 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::block_on;
 use crate::cli::tokens::random_token;
-use crate::frontend::http::{AdminBackend, serve_page};
+use crate::http::{AdminBackend, serve_page};
 use crate::os::connect_locally;
 use crate::telemetry::process_registry;
 use crate::wire::line::{InputLine, LineReader};

@@ -25,7 +25,7 @@ use crate::cli::serving::reload_source::{
 use crate::cli::serving::serving_args::ServingArgs;
 use crate::config::LoadedConfig;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::frontend::http::{DefaultAccess, DrainTimeouts, TlsCertificates};
+use crate::http::{DefaultAccess, DrainTimeouts, TlsCertificates};
 use crate::redis_store::RedisTarget;
 use crate::settings::{Config, StoreUrl, TlsConfig};
 use crate::telemetry::Telemetry;

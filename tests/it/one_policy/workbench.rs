@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mcp_workbench::backend::{PoolOptions, ServedAgents};
 use mcp_workbench::config;
-use mcp_workbench::frontend::http::{DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
 use mcp_workbench::frontend::{self, AppState, StreamDrain};
 use mcp_workbench::gateway::{Caller, GatewayRegistry};
+use mcp_workbench::http::{self, DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
 use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
 use mcp_workbench::settings::Config;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl Workbench {
         let ending = DrainControl { draining, grace: DrainTimeouts::default(), shutdown };
         let (app, tasks) = (self.app.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
-            frontend::http::serve(app, listening, DefaultAccess::default(), &tasks, ending).await;
+            http::serve(app, listening, DefaultAccess::default(), &tasks, ending).await;
         });
     }
 

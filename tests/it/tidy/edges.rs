@@ -295,7 +295,7 @@ fn only_gateway_uses_backends_directly() {
     let found = used_backend_names("use crate::backend::{self, Pool};\nbackend::Live::new()");
     assert!(found.contains("Pool") && found.contains("Live"));
     for source in program() {
-        if !matches!(module_of(&source), Some("exposure" | "frontend")) {
+        if !matches!(module_of(&source), Some("exposure" | "frontend" | "http")) {
             continue;
         }
         for name in used_backend_names(&source.program()) {

@@ -197,7 +197,7 @@ impl AgentSession {
         &self.live.quota
     }
 
-    pub(crate) fn caller(&self) -> &Caller {
+    pub fn caller(&self) -> &Caller {
         &self.caller
     }
 

@@ -1,7 +1,7 @@
 //! Loads the files of `http.tls` exactly as `serve --http` does.
 
 use crate::config::Finding;
-use crate::frontend::http::TlsCertificates;
+use crate::http::TlsCertificates;
 use crate::settings::Config;
 
 pub(super) fn tls_finding(config: &Config) -> Option<Finding> {
