@@ -9,10 +9,10 @@ use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::serving::{HttpLifecycle, ServeOptions, serve};
 use crate::backend::{PoolOptions, ServedAgents};
+use crate::gateway::Caller;
 use crate::http::{
     self, DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
 };
-use crate::gateway::Caller;
 use crate::os;
 use crate::settings::{Config, is_loopback};
 
