@@ -151,7 +151,7 @@ fn oauth(wanted: &Scenario) -> Result<OAuthConfig, String> {
 async fn sign_in(gateway: &Gateway) -> Result<(), String> {
     let back = RedirectTarget::External(CALLBACK.parse().map_err(|error| format!("{error}"))?);
     let failed = |failure: login::LoginError| format!("{} ({})", failure.reason, failure.hint);
-    let pending = gateway.sign_in(&server_ref(), back).await.map_err(failed)?;
+    let pending = gateway.sign_ins().sign_in(&server_ref(), back).await.map_err(failed)?;
     let back = look_at(pending.address()).await?;
     pending.submit_callback_url(&back).await.map_err(failed)?;
     pending.done().await.map_err(failed)
@@ -189,14 +189,14 @@ impl Agent {
     }
 
     async fn play(&self, wanted: &Scenario) -> Result<(), String> {
-        let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
-        let mut opened = self.gateway.open_toolbox(toolbox, &self.context()).await;
+        let toolbox = self.gateway.scope().toolbox("suite").map_err(|error| error.to_string())?;
+        let mut opened = self.gateway.startup().open_toolbox(toolbox, &self.context()).await;
         for _ in 0..SIGN_INS {
             if !opened.failed.first().is_some_and(|failed| failed.wants_sign_in) {
                 break;
             }
             sign_in(&self.gateway).await?;
-            opened = self.gateway.open_toolbox(toolbox, &self.context()).await;
+            opened = self.gateway.startup().open_toolbox(toolbox, &self.context()).await;
         }
         if let Some(failed) = opened.failed.first() {
             return Err(format!("{} ({})", failed.reason, failed.hint));
@@ -236,7 +236,7 @@ impl Agent {
         let id = ToolId { toolbox, server, tool: tool.to_owned() };
         let call = async |arguments: &Value| {
             let arguments = RawJson::encode(arguments);
-            self.gateway.call(&id, Some(&arguments), &[], &self.context()).await
+            self.gateway.calls().call(&id, Some(&arguments), &[], &self.context()).await
         };
         let mut outcome = call(arguments).await;
         for _ in 0..SIGN_INS {
@@ -266,7 +266,8 @@ impl Agent {
     }
 
     async fn request(&self, target: RequestTarget) -> Result<(), String> {
-        let outcome = self.gateway.request(&server_ref(), &target, &[], &self.context()).await;
+        let outcome =
+            self.gateway.calls().request(&server_ref(), &target, &[], &self.context()).await;
         report(&format!("{target:?}"), outcome.map_err(|error| error.to_string())?);
         Ok(())
     }

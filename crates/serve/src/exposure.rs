@@ -318,7 +318,7 @@ impl Exposure {
 
     /// Returns `true` if tools with a user interface are in every tool list of the client.
     pub fn shows_apps(&self) -> bool {
-        self.gateway.shows_apps() && !self.is_transparent()
+        self.gateway.scope().shows_apps() && !self.is_transparent()
     }
 
     /// Returns `true` if everything is listed from the start, so all servers have to be started.

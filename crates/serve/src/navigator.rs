@@ -94,7 +94,7 @@ pub async fn navigate(
     task: NavigationTask<'_>,
     heard: &StepListener<'_>,
 ) -> TaskOutcome {
-    gateway.wait_for_stored_listings().await;
+    gateway.views().wait_for_stored_listings().await;
     match &gateway.config().navigator.catalog {
         Some(catalog) => {
             let tree = CatalogTree::new(gateway, catalog);
@@ -151,7 +151,7 @@ async fn navigate_tree<T: ToolTree>(
         let called = execution::call(gateway, context, &tool, arguments.as_ref(), &budget, heard);
         let called = Box::pin(called).await;
         let explained =
-            |outcome| gateway.with_argument_hints(&tool.id, arguments.as_ref(), outcome);
+            |outcome| gateway.views().with_argument_hints(&tool.id, arguments.as_ref(), outcome);
         let called = called.map(explained);
         budget.extend(began.elapsed());
         if let Err(CallError::InvalidArguments { mismatches, .. }) = &called {

@@ -65,7 +65,7 @@ fn patterns(
     }
     let whole = without_policy(config.clone());
     with_gateway(global, whole, async |gateway| {
-        gateway.wait_for_stored_listings().await;
+        gateway.views().wait_for_stored_listings().await;
         let snapshot = gateway.snapshot();
         let is_listed = |at: &ServerRef| {
             let view = snapshot.view(&at.toolbox);

@@ -199,7 +199,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             let config = config.clone();
             let config = if is_of_one { config } else { without_policy(config) };
             with_gateway(global, config, async |gateway| {
-                gateway.wait_for_stored_listings().await;
+                gateway.views().wait_for_stored_listings().await;
                 ConfiguredTools::new(gateway, &summary)
             })?
         }

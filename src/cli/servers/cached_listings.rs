@@ -86,8 +86,8 @@ fn read_cached<T: 'static>(
     }
     let options = pool_options(Some(global));
     let known = block_on(app::with_gateway(whole, options, &Caller::ANONYMOUS, async |gateway| {
-        gateway.wait_for_stored_listings().await;
-        let kept = gateway.stored_listings();
+        gateway.views().wait_for_stored_listings().await;
+        let kept = gateway.views().stored_listings();
         let snapshot = gateway.snapshot();
         let known = kept.into_iter().filter_map(|(server_ref, _)| {
             let drift = snapshot.drift(&server_ref).map(|judged| judged.drift.clone());

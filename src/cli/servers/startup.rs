@@ -98,7 +98,8 @@ pub(crate) async fn start_servers_with(
             let ServerRef { toolbox, server } = server_ref;
             let index = waiting.len();
             waiting.push(Some(format!("{toolbox}/{server}")));
-            let start = gateway.start(&toolbox, &server, &no_agent, StartPriority::Background);
+            let start =
+                gateway.startup().start(&toolbox, &server, &no_agent, StartPriority::Background);
             let began = Instant::now();
             starting.spawn(async move {
                 let failure = start.await.err();
@@ -116,14 +117,14 @@ pub(crate) async fn start_servers_with(
             None => break,
             Some(Ok((index, start))) => {
                 look(&start);
-                gateway.recycle_server(&start.toolbox, &start.server);
+                gateway.servers().recycle_server(&start.toolbox, &start.server);
                 waiting[index] = None;
                 starts.push((index, start));
             }
             Some(Err(error)) => tracing::error!(%error, "the task that starts a server failed"),
         }
     }
-    gateway.flush_listings().await;
+    gateway.servers().flush_listings().await;
     starts.sort_by_key(|(index, _)| *index);
     starts.into_iter().map(|(_, start)| start).collect()
 }

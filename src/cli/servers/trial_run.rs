@@ -159,7 +159,7 @@ pub(crate) async fn start_all(gateway: &Gateway) -> Vec<StartedServer> {
         let at = at(report);
         let instructions =
             gateway.snapshot().view(&at.toolbox).instructions_of(&at.server).map(str::to_owned);
-        let info = gateway.server_info(&at);
+        let info = gateway.servers().server_info(&at);
         texts.insert(at, ServerTexts { info, instructions });
     };
     let reports = startup::start_servers_with(gateway, &toolboxes, |_| true, read_texts).await;

@@ -78,7 +78,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let config = global.read_for_start(is_meant)?.config;
     let caller = global.caller();
     let (tool, outcome) = with_recording_gateway(global, config, async |gateway| {
-        gateway.wait_for_stored_listings().await;
+        gateway.views().wait_for_stored_listings().await;
         // A long exposed name doesn't contain the tool's own name.
         let exposed = gateway.snapshot().resolve_registered(&args.toolbox).cloned();
         let tool = exposed.unwrap_or(tool);
@@ -88,7 +88,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let is_explained = !args.json;
         let outcome = outcome.map(|outcome| {
             if is_explained {
-                gateway.with_argument_hints(&tool, arguments.as_ref(), outcome)
+                gateway.views().with_argument_hints(&tool, arguments.as_ref(), outcome)
             } else {
                 outcome
             }
@@ -133,11 +133,11 @@ impl Given {
             let tool = view.tool(tool.server.as_str(), &tool.tool)?;
             tool.definition.schema().parse::<serde_json::Value>().ok()
         };
-        if gateway.unlisted().contains(&tool.server_ref()) {
+        if gateway.views().unlisted().contains(&tool.server_ref()) {
             let no_agent = AgentHandle::new(None);
             let ToolId { toolbox, server, .. } = tool;
             // The call reports why the server doesn't start.
-            let _ = gateway.start(toolbox, server, &no_agent, StartPriority::Call).await;
+            let _ = gateway.startup().start(toolbox, server, &no_agent, StartPriority::Call).await;
         }
         Some(RawJson::encode(&pairs_to_json(&pairs, schema().as_ref())))
     }
@@ -179,7 +179,7 @@ async fn call(
         ..RequestContext::detached(&no_agent)
     };
     let spinner = Spinner::new(&format!("calling {tool}"));
-    let calling = gateway.call(tool, arguments, &[], &context);
+    let calling = gateway.calls().call(tool, arguments, &[], &context);
     tokio::pin!(calling);
     let mut is_unasked = false;
     loop {

@@ -145,11 +145,11 @@ async fn list(
     has_rules: bool,
 ) -> Result<ExitCode, CommandError> {
     let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
-        Some(name) => vec![gateway.toolbox(name).map_err(|e| call_error(&e))?],
+        Some(name) => vec![gateway.scope().toolbox(name).map_err(|e| call_error(&e))?],
         None => gateway.config().toolboxes.iter().collect(),
     };
-    gateway.wait_for_stored_listings().await;
-    let mut kept = if args.refresh { Vec::new() } else { gateway.stored_listings() };
+    gateway.views().wait_for_stored_listings().await;
+    let mut kept = if args.refresh { Vec::new() } else { gateway.views().stored_listings() };
     kept.retain(|(server, _)| toolboxes.iter().any(|toolbox| toolbox.name == server.toolbox));
     let is_kept = |wanted: &ServerRef| kept.iter().any(|(server, _)| server == wanted);
     let starts = startup::start_servers(gateway, &toolboxes, |server| !is_kept(server)).await;

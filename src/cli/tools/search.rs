@@ -94,15 +94,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError> {
     let toolbox = match &args.toolbox {
-        Some(name) => Some(gateway.toolbox(name).map_err(|error| call_error(&error))?),
+        Some(name) => Some(gateway.scope().toolbox(name).map_err(|error| call_error(&error))?),
         None => None,
     };
     let toolboxes: Vec<&ToolboxConfig> = match toolbox {
         Some(only) => vec![only],
         None => gateway.config().toolboxes.iter().collect(),
     };
-    gateway.wait_for_stored_listings().await;
-    let unknown = gateway.unlisted();
+    gateway.views().wait_for_stored_listings().await;
+    let unknown = gateway.views().unlisted();
     let starts =
         startup::start_servers(gateway, &toolboxes, |server| unknown.contains(server)).await;
     let toolbox = toolbox.map(|toolbox| &toolbox.name);
@@ -111,11 +111,17 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
     let finds = ScoreCutoff::Relevant;
     let sought = queries().map(|query| ToolQuery { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
-    let all =
-        gateway.search_listed(&sought, &RequestContext::detached(&AgentHandle::new(None))).await;
+    let all = gateway
+        .search()
+        .search_listed(&sought, &RequestContext::detached(&AgentHandle::new(None)))
+        .await;
     let mut found = Vec::new();
     for (query, tools) in queries().zip(all) {
-        found.push(QueryResult { query, tools, absent: gateway.absent_services(query).await });
+        found.push(QueryResult {
+            query,
+            tools,
+            absent: gateway.search().absent_services(query).await,
+        });
     }
     let has_found = found.iter().any(|answer| !answer.tools.is_empty());
     if args.json {

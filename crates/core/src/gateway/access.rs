@@ -1,92 +1,157 @@
-//! Access control for resources, prompts and completions.
+//! Access control: whether an agent can call a tool, or use a resource, prompt or completion.
 //!
 //! If rules or the lock hide some resources of a server, the server's own error for a missing
 //! resource would let an agent tell hidden ones from missing ones. Such errors are replaced by the
 //! gateway's own.
+//!
+//! The lock withholds definitions that differ from `workbench.lock`. A listing is compared with the
+//! lock before views are built from it ([`drift`](crate::gateway::drift)), and policy decides what
+//! to do about drift. Withheld definitions are removed from the listing, so that nothing shows them;
+//! a blocked server lists nothing. The comparison uses the raw listing, before the configuration's
+//! changes, whether it is live or stored. If the lock is enforced, a server is started and listed
+//! before a call.
 
 use std::sync::Arc;
 
-use crate::backend::{AgentHandle, RpcOutcome};
-use crate::catalog::Listing;
-use crate::gateway::error::server_error;
-use crate::gateway::{CallError, Caller, Gateway, RequestContext};
-use crate::json::{self, RawJson};
-use crate::name::{ServerRef, namespaced_name};
-use crate::policy::{Admission, Denial};
-use crate::telemetry::{PrimitiveReadGuard, ReadableKind};
+use crate::backend::{AgentHandle, AgentId, BackendError, RpcOutcome, StartPriority};
+use crate::catalog::{Listing, may_expand_to};
+use crate::gateway::drift::ListingDrift;
+use crate::gateway::error::{CallError, server_error};
+use crate::gateway::instrumentation::{Instrumentation, rule};
+use crate::gateway::managed_server::ManagedServer;
+use crate::gateway::progress::while_starting;
+use crate::gateway::request_context::RequestContext;
+use crate::gateway::request_target::RequestTarget;
+use crate::gateway::scope::GatewayScope;
+use crate::gateway::servers::Servers;
+use crate::gateway::snapshot::Snapshot;
+use crate::gateway::startup::Startup;
+use crate::gateway::views::Views;
+use crate::json::RawJson;
+use crate::name::{ServerRef, ToolId, namespaced_name};
+use crate::policy::{
+    Admission, Denial, DriftAction, Grant, Permit, Refusal, ToolTraits, may_be_same_resource,
+};
+use crate::telemetry::{CallContext, PrimitiveReadGuard, ReadableKind};
+use crate::toolbox::{ExposedTool, NotAnObjectError, ToolboxView};
 
 /// Error code of a URL elicitation (MCP 2025-11-25, client/elicitation).
 const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";
 
-/// The methods about tasks, the only requests besides those about primitives and tools.
-const TASK_METHODS: [&str; 5] =
-    ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"];
-
-/// A request other than a tool call, with the server's own name of the primitive that it is about.
-/// One value is judged and sent, so that a server can't read another name than policy did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestTarget {
-    Resource(String),
-    /// Completion of an argument of a resource template.
-    ResourceCompletion(String),
-    Prompt(String),
-    PromptCompletion(String),
-    /// A request about tasks, by its method.
-    Task(&'static str),
+/// Decides on the calls and requests of a gateway's agents.
+pub struct AccessControl {
+    scope: Arc<GatewayScope>,
+    servers: Arc<Servers>,
+    views: Arc<Views>,
+    startup: Arc<Startup>,
+    instrumentation: Arc<Instrumentation>,
 }
 
-impl RequestTarget {
-    /// Returns the target of a request about tasks; `None` if MCP has no such method.
-    pub fn of_task_method(method: &str) -> Option<Self> {
-        TASK_METHODS.into_iter().find(|known| *known == method).map(Self::Task)
-    }
-
-    pub(crate) fn method(&self) -> &'static str {
-        match self {
-            Self::Resource(_) => "resources/read",
-            Self::Prompt(_) => "prompts/get",
-            Self::ResourceCompletion(_) | Self::PromptCompletion(_) => "completion/complete",
-            Self::Task(method) => method,
+impl AccessControl {
+    pub(crate) fn new(
+        scope: &Arc<GatewayScope>,
+        servers: &Arc<Servers>,
+        views: &Arc<Views>,
+        startup: &Arc<Startup>,
+        instrumentation: &Arc<Instrumentation>,
+    ) -> Self {
+        Self {
+            scope: Arc::clone(scope),
+            servers: Arc::clone(servers),
+            views: Arc::clone(views),
+            startup: Arc::clone(startup),
+            instrumentation: Arc::clone(instrumentation),
         }
     }
 
-    /// Returns the parameter that identifies the primitive.
-    fn identity(&self) -> Option<(&'static str, RawJson)> {
-        let reference = |kind: &str, key: &'static str, name: &str| {
-            let (kind, name) = (RawJson::from_text(kind), RawJson::from_text(name));
-            Some(("ref", json::object([("type", &kind), (key, &name)])))
+    /// Returns the visible tool. If there is none, records which rule hides it.
+    pub(crate) fn visible_tool<'v>(
+        &self,
+        view: &'v ToolboxView,
+        tool: &ToolId,
+        call: &mut CallContext<'_>,
+    ) -> Result<&'v ExposedTool, CallError> {
+        let shown = view.tool(tool.server.as_str(), &tool.tool);
+        shown.ok_or_else(|| self.hidden_tool_error(tool, call))
+    }
+
+    /// Checks a visible tool against the lock, by the definitions of the agent's own backend.
+    pub(crate) async fn check_tool_drift(
+        &self,
+        tool: &ToolId,
+        shown: &ExposedTool,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+        call: &mut CallContext<'_>,
+    ) -> Result<(), CallError> {
+        let own = shown.own_id().tool;
+        let apart = self.drift_of_dedicated_backend(&tool.server_ref(), server, context).await?;
+        if apart.is_some_and(|judged| judged.withholds("tool", |kept| kept == own)) {
+            return Err(self.hidden_tool_error(tool, call));
+        }
+        Ok(())
+    }
+
+    /// Records which rule hides a tool, and returns the error for the agent.
+    pub(crate) fn hidden_tool_error(&self, tool: &ToolId, call: &mut CallContext<'_>) -> CallError {
+        call.mark_not_found(|| {
+            let server = self.servers.managed_server(&tool.toolbox, &tool.server)?;
+            Some(server.shared.connection()?.listed().listing)
+        });
+        let decision =
+            self.scope.policy.decide(tool, ToolTraits::default(), || self.scope.clock.now());
+        call.set_rule(|| rule(decision.as_ref()));
+        self.views.unknown_tool_error(tool)
+    }
+
+    /// Returns the permit for a call and the arguments to send. Only the server validates them.
+    pub(crate) fn authorize_call(
+        &self,
+        tool: &ToolId,
+        shown: &ExposedTool,
+        given: Option<&RawJson>,
+        call: &mut CallContext<'_>,
+    ) -> Result<(Permit, Option<RawJson>), CallError> {
+        // The view has no denied tools, so a denied tool looks like a missing one.
+        let grant =
+            self.scope.policy.decide(&shown.own_id(), shown.traits, || self.scope.clock.now());
+        call.set_rule(|| rule(grant.as_ref()));
+        let grant = grant.map_err(|_| self.views.unknown_tool_error(tool))?;
+        let arguments = shown.apply_pinned(given).map_err(|NotAnObjectError(found)| {
+            CallError::NotAnObject { tool: tool.clone(), found }
+        })?;
+        Ok((check_conditions(grant, tool, arguments.as_ref(), call)?, arguments))
+    }
+
+    /// Returns `true` if the configuration or the server marks the tool as dangerous.
+    pub fn is_dangerous(&self, tool: &ExposedTool) -> bool {
+        let grant =
+            self.scope.policy.decide(&tool.own_id(), tool.traits, || self.scope.clock.now());
+        grant.is_ok_and(|grant| grant.is_dangerous())
+    }
+
+    /// Returns the method at each server whose entry lists it and whose rules allow it. If rules
+    /// deny it everywhere, returns it at the first server that lists it, so that the denial can be
+    /// recorded.
+    pub fn find_extension_method(&self, method: &str) -> Vec<ToolId> {
+        let everywhere = self.scope.config.servers().map(|(toolbox, server)| ToolId {
+            toolbox: toolbox.name.clone(),
+            server: server.name.clone(),
+            tool: method.to_owned(),
+        });
+        let mut listed: Vec<_> =
+            everywhere.filter(|method| self.scope.policy.lists_extension_method(method)).collect();
+        let is_allowed = |method: &ToolId| {
+            self.scope.policy.decide_extension_method(method, || self.scope.clock.now()).is_ok()
         };
-        match self {
-            Self::Resource(uri) => Some(("uri", RawJson::from_text(uri))),
-            Self::Prompt(name) => Some(("name", RawJson::from_text(name))),
-            Self::ResourceCompletion(uri) => reference("ref/resource", "uri", uri),
-            Self::PromptCompletion(name) => reference("ref/prompt", "name", name),
-            Self::Task(_) => None,
+        if listed.iter().any(is_allowed) {
+            listed.retain(is_allowed);
+        } else {
+            listed.truncate(1);
         }
+        listed
     }
 
-    /// Returns the parameters to send: `given`, with the identity of the target.
-    pub(crate) fn with_identity(&self, given: &[json::Member]) -> Vec<json::Member> {
-        let Some((key, own)) = self.identity() else { return given.to_vec() };
-        let others = given.iter().filter(|(name, _)| name != key).cloned();
-        [(key.into(), own)].into_iter().chain(others).collect()
-    }
-
-    /// Returns the kind and the name of the primitive that the request reads, if it reads one.
-    pub(crate) fn read_primitive(&self) -> Option<(ReadableKind, &str)> {
-        match self {
-            Self::Resource(uri) => Some((ReadableKind::Resource, uri)),
-            Self::Prompt(name) => Some((ReadableKind::Prompt, name)),
-            Self::ResourceCompletion(_) | Self::PromptCompletion(_) | Self::Task(_) => None,
-        }
-    }
-}
-
-fn unknown(what: &'static str, wanted: &str) -> CallError {
-    CallError::UnknownPrimitive { what, wanted: wanted.to_owned() }
-}
-
-impl Gateway {
     /// Decides on a request. Starts the server if its listing is needed and unknown.
     pub(crate) async fn admit(
         &self,
@@ -97,13 +162,13 @@ impl Gateway {
     ) -> Result<Admission, CallError> {
         let is_of_resource =
             matches!(target, RequestTarget::Resource(_) | RequestTarget::ResourceCompletion(_));
-        if is_of_resource && self.policy.restricts_resources(at) {
-            let server = self.require_server(at)?;
-            if self.snapshot().version(server.shared.id()) == 0 {
-                self.ensure_server_listed(at, server, context).await?;
+        if is_of_resource && self.scope.policy.restricts_resources(at) {
+            let server = self.servers.require_server(at)?;
+            if self.views.snapshot().version(server.shared.id()) == 0 {
+                self.startup.ensure_server_listed(at, server, context).await?;
             }
             // A server that isn't opened has no listing to decide by.
-            self.snapshot().check_open(at)?;
+            check_open(&self.views.snapshot(), at)?;
             if let RequestTarget::ResourceCompletion(uri) = target {
                 self.check_completed(at, uri)?;
             }
@@ -135,20 +200,20 @@ impl Gateway {
 
     /// Rejects the completion of unlisted templates. A server completes any URI, so its values
     /// would disclose hidden resources.
-    pub(crate) fn check_completed(&self, at: &ServerRef, uri: &str) -> Result<(), CallError> {
-        let is_shown = lists_uri(&self.shown_listing(at), uri);
+    fn check_completed(&self, at: &ServerRef, uri: &str) -> Result<(), CallError> {
+        let is_shown = lists_uri(&self.views.shown_listing(at), uri);
         if is_shown { Ok(()) } else { Err(unknown("resource template", uri)) }
     }
 
     fn decide_on(&self, at: &ServerRef, target: &RequestTarget) -> Result<Admission, Denial> {
         match target {
             RequestTarget::Resource(uri) | RequestTarget::ResourceCompletion(uri) => {
-                self.policy.admit_resource(at, uri, &self.shown_listing(at))
+                self.scope.policy.admit_resource(at, uri, &self.views.shown_listing(at))
             }
             RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
-                self.policy.admit_prompt(at, name)
+                self.scope.policy.admit_prompt(at, name)
             }
-            RequestTarget::Task(_) => self.policy.admit(&at.toolbox, &at.server),
+            RequestTarget::Task(_) => self.scope.policy.admit(&at.toolbox, &at.server),
         }
     }
 
@@ -170,10 +235,10 @@ impl Gateway {
         };
         let asks =
             error.member("code").is_some_and(|code| code.as_bytes() == URL_ELICITATION_REQUIRED);
-        if asks || lists_uri(&self.shown_listing(at), uri) {
+        if asks || lists_uri(&self.views.shown_listing(at), uri) {
             return passed;
         }
-        let is_kept_back = self.policy.restricts_resources(at)
+        let is_kept_back = self.scope.policy.restricts_resources(at)
             || Box::pin(self.has_withheld_resources(at, context)).await;
         if !is_kept_back {
             return passed;
@@ -182,41 +247,150 @@ impl Gateway {
         Err(unknown(what, uri))
     }
 
-    /// Returns the visible listing of a server; empty if it is unknown or hidden.
-    fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
-        let view = self.snapshot().view(&at.toolbox);
-        view.part(at.server.as_str()).map(|part| Arc::clone(part.listing())).unwrap_or_default()
+    /// Returns `true` if the server has to be listed before a request: it never was, or the lock is
+    /// enforced and the shown listing may be outdated.
+    pub(crate) fn needs_listing(
+        &self,
+        at: &ServerRef,
+        server: &ManagedServer,
+        agent: &AgentHandle,
+        snapshot: &Snapshot,
+    ) -> bool {
+        let shown = snapshot.version(server.shared.id());
+        let may_differ = || match server.shared.connection() {
+            Some(live) => live.listed().version > shown,
+            None => server.current_backend(agent).id() == server.shared.id(),
+        };
+        shown == 0 || (self.scope.enforces_lock(at) && may_differ())
     }
 
-    /// Subscribes an agent to a resource, which it knows as `as_known`.
-    pub async fn subscribe(
+    /// Returns the drift of an agent's dedicated backend; `None` if it has none. Starts that
+    /// backend if it isn't running. Fails if it is blocked.
+    pub(crate) async fn drift_of_dedicated_backend(
+        &self,
+        at: &ServerRef,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+    ) -> Result<Option<Arc<ListingDrift>>, CallError> {
+        let Some(of_file) = self.scope.server(at) else { return Ok(None) };
+        let failed = |error| server_error(at, error);
+        let backend = server.backend(context.agent, &self.servers.pool).map_err(failed)?;
+        if backend.id() == server.shared.id() {
+            return Ok(None);
+        }
+        let live = if let Some(live) = backend.connection() {
+            live
+        } else {
+            backend.attach(context.agent);
+            let ready = backend.ensure_running(Some(context.agent), StartPriority::Call);
+            Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?
+        };
+        let listing = live.listed().listing;
+        let name = || self.scope.config.lock_key(at.toolbox.as_str(), of_file);
+        let tell = |judged: &ListingDrift| {
+            self.instrumentation.listeners.emit(judged.event(at, &judged.accepting()));
+        };
+        let locks = &self.scope.interner.locks;
+        let judged = locks.judged((at, of_file), &listing, &self.scope.policy, name, tell);
+        match judged {
+            Some(judged) if judged.action == DriftAction::Deny => {
+                Err(failed(BackendError::StartFailed(Arc::new(judged.closed()))))
+            }
+            judged => Ok(judged),
+        }
+    }
+
+    /// Checks a request against the lock; starts and lists the server if needed. Fails if the
+    /// server is blocked or the primitive is withheld.
+    pub(crate) async fn check_definitions(
+        &self,
+        at: &ServerRef,
+        target: &RequestTarget,
+        context: &RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        let all = self.current_drift(at, context).await?;
+        match target {
+            RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
+                let is_withheld =
+                    all.iter().any(|judged| judged.withholds("prompt", |kept| kept == name));
+                let unknown =
+                    || CallError::UnknownPrimitive { what: "prompt", wanted: name.clone() };
+                if is_withheld { Err(unknown()) } else { Ok(()) }
+            }
+            RequestTarget::Resource(uri) => self.check_address(at, uri, &all),
+            RequestTarget::ResourceCompletion(uri) => {
+                self.check_address(at, uri, &all)?;
+                if has_withheld_resource(&all) { self.check_completed(at, uri) } else { Ok(()) }
+            }
+            RequestTarget::Task(_) => Ok(()),
+        }
+    }
+
+    /// Returns `true` if resources or templates of the server are withheld, or if that can't be
+    /// determined.
+    async fn has_withheld_resources(&self, at: &ServerRef, context: &RequestContext<'_>) -> bool {
+        let Ok(all) = self.current_drift(at, context).await else { return true };
+        has_withheld_resource(&all)
+    }
+
+    /// Returns the drift of the shared listing and of the agent's dedicated backend; empty unless
+    /// the lock is enforced. Starts the server if its listing is unknown. Fails if the server is
+    /// blocked.
+    async fn current_drift(
+        &self,
+        at: &ServerRef,
+        context: &RequestContext<'_>,
+    ) -> Result<Vec<Arc<ListingDrift>>, CallError> {
+        if !self.scope.enforces_lock(at) {
+            return Ok(Vec::new());
+        }
+        let server = self.servers.require_server(at)?;
+        if self.needs_listing(at, server, context.agent, &self.views.snapshot()) {
+            self.startup.ensure_server_listed(at, server, context).await?;
+        }
+        check_open(&self.views.snapshot(), at)?;
+        let apart = self.drift_of_dedicated_backend(at, server, context).await?;
+        Ok(self.views.snapshot().drift(at).cloned().into_iter().chain(apart).collect())
+    }
+
+    /// Refuses the URI of a withheld resource, and one that only matches withheld templates.
+    fn check_address(
         &self,
         at: &ServerRef,
         uri: &str,
-        as_known: &str,
-        (agent, caller): (&AgentHandle, &Caller),
-    ) -> Result<RpcOutcome, CallError> {
-        let (server, target) = (self.require_server(at)?, RequestTarget::Resource(uri.to_owned()));
-        let context = RequestContext { caller, ..RequestContext::detached(agent) };
-        let admission = self.admit(at, &target, &context, None).await?;
-        self.check_definitions(at, &target, &context).await?;
-        let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
-        let limits = &self.config.limits.per_caller;
-        let subscribed = backend.subscribe(&admission, agent, (uri, as_known), limits).await?;
-        let subscribed = subscribed.map_err(|error| server_error(at, error));
-        self.mask_missing_resource(at, &target, subscribed, &context).await
-    }
-
-    pub(crate) fn admit_subscription(&self, at: &ServerRef, uri: &str) -> Option<Admission> {
-        self.decide_on(at, &RequestTarget::Resource(uri.to_owned())).ok()
+        judged: &[Arc<ListingDrift>],
+    ) -> Result<(), CallError> {
+        let unknown =
+            || Err(CallError::UnknownPrimitive { what: "resource", wanted: uri.to_owned() });
+        let withholds = |kind: &str, is_meant: &dyn Fn(&str) -> bool| {
+            judged.iter().any(|one| one.withholds(kind, is_meant))
+        };
+        if withholds("resource", &|kept| kept == uri) {
+            return unknown();
+        }
+        let is_of = |template: &str| template == uri || may_expand_to(template, uri);
+        let is_kept = |template: &str| withholds("resource template", &|kept| kept == template);
+        let is_of_withheld = withholds("resource template", &is_of);
+        let may_be_withheld = withholds("resource", &|kept| may_be_same_resource(uri, kept));
+        if !is_of_withheld && !may_be_withheld {
+            return Ok(());
+        }
+        let view = self.views.snapshot().view(&at.toolbox);
+        let part = view.part(at.server.as_str());
+        let is_shown = part.is_some_and(|part| {
+            part.resources().iter().any(|one| one.uri == uri)
+                || !may_be_withheld
+                    && part.templates().iter().any(|one| is_of(&one.uri) && !is_kept(&one.uri))
+        });
+        if is_shown { Ok(()) } else { unknown() }
     }
 
     /// Records a denial if the prompt with this name exists and a rule hides it.
     pub fn record_denied_prompt(&self, wanted: &str, context: &RequestContext<'_>) {
-        let snapshot = self.snapshot();
+        let snapshot = self.views.snapshot();
         for part in snapshot.parts() {
             let at = &part.server_ref;
-            let toolbox = self.config.toolbox(at.toolbox.as_str());
+            let toolbox = self.scope.config.toolbox(at.toolbox.as_str());
             let namespace = toolbox.map(|toolbox| &*toolbox.namespace).unwrap_or_default();
             let is_meant = |own: &str| {
                 own == wanted
@@ -224,7 +398,7 @@ impl Gateway {
                     || snapshot.full_prompt(at, own) == wanted
             };
             for prompt in part.listing().prompts.iter().filter(|prompt| is_meant(&prompt.name)) {
-                if let Err(denial) = self.policy.admit_prompt(at, &prompt.name) {
+                if let Err(denial) = self.scope.policy.admit_prompt(at, &prompt.name) {
                     self.instrumentation.note_denied(
                         at,
                         ReadableKind::Prompt,
@@ -237,6 +411,51 @@ impl Gateway {
             }
         }
     }
+
+    /// Moves an agent to the gateway of `next`: unsubscribes it from servers and resources that it
+    /// lost.
+    pub fn move_agent(&self, agent: AgentId, next: &Self) {
+        let kept = next.servers.shared_backend_ids();
+        let servers = self.servers.managed_servers();
+        for server in servers.filter(|server| !kept.contains(&server.shared.id())) {
+            server.shared.detach(agent);
+        }
+        for (at, server) in next.servers.servers_in_order() {
+            server.shared.recheck_subscriptions(agent, |uri| {
+                next.decide_on(&at, &RequestTarget::Resource(uri.to_owned())).ok()
+            });
+        }
+    }
+}
+
+/// Checks the conditions on arguments. Returns the permit for the call.
+pub(crate) fn check_conditions(
+    grant: Grant,
+    tool: &ToolId,
+    arguments: Option<&RawJson>,
+    call: &mut CallContext<'_>,
+) -> Result<Permit, CallError> {
+    let permit = grant.permit(arguments.map(RawJson::as_bytes));
+    let permit = permit.map_err(|Refusal { rule, reason, hint }| {
+        call.set_rule(|| Some(rule.to_string().into()));
+        CallError::Refused { tool: tool.clone(), reason, hint }
+    })?;
+    call.details.is_dangerous = permit.danger().is_some();
+    Ok(permit)
+}
+
+/// Fails if the lock blocks the server.
+pub(crate) fn check_open(snapshot: &Snapshot, at: &ServerRef) -> Result<(), CallError> {
+    snapshot.blocked_error(at).map_or(Ok(()), |error| Err(server_error(at, error)))
+}
+
+fn unknown(what: &'static str, wanted: &str) -> CallError {
+    CallError::UnknownPrimitive { what, wanted: wanted.to_owned() }
+}
+
+fn has_withheld_resource(judged: &[Arc<ListingDrift>]) -> bool {
+    let kinds = ["resource", "resource template"];
+    judged.iter().any(|judged| kinds.iter().any(|kind| judged.withholds(kind, |_| true)))
 }
 
 fn unknown_server(at: &ServerRef) -> CallError {
@@ -250,60 +469,4 @@ fn unknown_server(at: &ServerRef) -> CallError {
 fn lists_uri(listing: &Listing, uri: &str) -> bool {
     listing.resources.iter().any(|resource| resource.uri == uri)
         || listing.templates.iter().any(|template| template.uri == uri)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::value::RawValue;
-
-    use super::*;
-
-    fn sent(target: &RequestTarget, given: &str) -> String {
-        let given: Box<RawValue> = serde_json::from_str(given).unwrap();
-        let params = target.with_identity(&RawJson::encode(&given).members().unwrap());
-        json::object(params.iter().map(|(key, value)| (&**key, value))).as_str().into_owned()
-    }
-
-    #[test]
-    fn only_the_judged_identity_is_sent() {
-        let own = || "own".to_owned();
-        for (target, given, expected) in [
-            (
-                RequestTarget::Resource(own()),
-                r#"{"uri":"a","x":1.50,"\u0075ri":"file:///secret","uri":7}"#,
-                r#"{"uri":"own","x":1.50}"#,
-            ),
-            (
-                RequestTarget::Prompt(own()),
-                r#"{"arguments":{"n":1.0},"name":"a","name":"b"}"#,
-                r#"{"name":"own","arguments":{"n":1.0}}"#,
-            ),
-            (
-                RequestTarget::PromptCompletion(own()),
-                r#"{"argument":{"name":"a","value":""},"ref":{"type":"ref/resource","name":"own","uri":"x"}}"#,
-                r#"{"ref":{"type":"ref/prompt","name":"own"},"argument":{"name":"a","value":""}}"#,
-            ),
-            (
-                RequestTarget::ResourceCompletion(own()),
-                r#"{"ref":{"type":"ref/prompt","name":"b"},"ref":{"type":"ref/resource","uri":"x"}}"#,
-                r#"{"ref":{"type":"ref/resource","uri":"own"}}"#,
-            ),
-        ] {
-            assert_eq!(sent(&target, given), expected, "{given}");
-        }
-    }
-
-    #[test]
-    fn only_known_methods_about_tasks_are_forwarded() {
-        for method in TASK_METHODS {
-            let target = RequestTarget::of_task_method(method).unwrap();
-            assert_eq!(
-                (target.method(), sent(&target, r#"{"taskId":"1"}"#)),
-                (method, r#"{"taskId":"1"}"#.to_owned())
-            );
-        }
-        for method in ["tasks/run", "tasks/", "Tasks/get", "tasks", "tools/call"] {
-            assert_eq!(RequestTarget::of_task_method(method), None, "{method}");
-        }
-    }
 }

@@ -6,40 +6,13 @@
 use serde_json::json;
 
 use crate::backend::RpcOutcome;
-use crate::catalog::schema::format_violations;
-use crate::gateway::{Gateway, instrumentation};
+use crate::catalog::schema::{SchemaViolation, format_violations};
+use crate::gateway::instrumentation;
 use crate::json::{EditError, RawJson};
 use crate::name::ToolId;
 use crate::wire::incoming::edit_error;
 
 const HINT: &str = "hint";
-
-impl Gateway {
-    /// Appends a hint to an error if arguments violate the tool's schema: a text block in a tool
-    /// result, `data.hint` in a JSON-RPC error. Other outcomes, and errors without a place for the
-    /// hint, are returned unchanged.
-    pub fn with_argument_hints(
-        &self,
-        tool: &ToolId,
-        arguments: Option<&RawJson>,
-        outcome: RpcOutcome,
-    ) -> RpcOutcome {
-        if !is_error(&outcome) {
-            return outcome;
-        }
-        let view = self.snapshot().view(&tool.toolbox);
-        let shown = view.tool(tool.server.as_str(), &tool.tool);
-        let mismatches = shown.map(|shown| shown.mismatches(arguments)).unwrap_or_default();
-        if mismatches.is_empty() || !is_about_arguments(&outcome) {
-            return outcome;
-        }
-        let hint = format!(
-            "possible cause: the arguments violate the schema of `{tool}`:\n{}",
-            format_violations(&mismatches)
-        );
-        with_hint(outcome, &hint)
-    }
-}
 
 /// Words of errors that the arguments have nothing to do with.
 const OTHER_CAUSES: [&str; 16] = [
@@ -70,7 +43,23 @@ fn is_about_arguments(outcome: &RpcOutcome) -> bool {
     !OTHER_CAUSES.iter().any(|cause| text.contains(cause))
 }
 
-fn is_error(outcome: &RpcOutcome) -> bool {
+/// Appends the violations to an error that can be about them.
+pub(crate) fn with_hints(
+    tool: &ToolId,
+    mismatches: &[SchemaViolation],
+    outcome: RpcOutcome,
+) -> RpcOutcome {
+    if mismatches.is_empty() || !is_about_arguments(&outcome) {
+        return outcome;
+    }
+    let hint = format!(
+        "possible cause: the arguments violate the schema of `{tool}`:\n{}",
+        format_violations(mismatches)
+    );
+    with_hint(outcome, &hint)
+}
+
+pub(crate) fn is_error(outcome: &RpcOutcome) -> bool {
     match outcome {
         RpcOutcome::Result(result) => instrumentation::is_error(result),
         RpcOutcome::Error(_) => true,

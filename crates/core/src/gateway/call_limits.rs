@@ -5,15 +5,19 @@
 //! slots in round-robin order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use crate::gateway::caller::Caller;
+use crate::gateway::error::CallError;
 use crate::gateway::fair_queue::SlotGuard;
-use crate::gateway::limits::{GatewayLimiters, Limiter};
+use crate::gateway::limits::{Limiter, Limiters};
 use crate::gateway::managed_server::ManagedServer;
-use crate::gateway::open_toolbox::with_heartbeat;
-use crate::gateway::{CallError, RequestContext};
-use crate::name::ToolId;
+use crate::gateway::progress::with_heartbeat;
+use crate::gateway::request_context::RequestContext;
+use crate::name::{AgentName, ToolId};
+use crate::settings::Config;
 use crate::telemetry::{CallContext, CallStopReason};
 
 /// The slots of a running call, released on drop.
@@ -21,17 +25,46 @@ pub(crate) struct CallSlotsGuard {
     _taken: Vec<SlotGuard>,
 }
 
+/// The limiters of a gateway's calls, apart from those of each server.
+pub(crate) struct GatewayLimiters {
+    agent: Option<Arc<Limiter>>,
+    in_all: Option<Arc<Limiter>>,
+    max_wait: Duration,
+    caller: Option<AgentName>,
+}
+
 impl GatewayLimiters {
+    pub(crate) fn new(limiters: &Limiters, caller: &Caller, config: &Config) -> Self {
+        Self {
+            agent: limiters.of_agent(caller.agent.as_ref(), config),
+            in_all: limiters.of_all(config),
+            max_wait: config.limits.max_wait,
+            caller: caller.agent.clone(),
+        }
+    }
+
     fn limiters_of<'a>(
         &'a self,
         server: &'a ManagedServer,
     ) -> impl Iterator<Item = &'a Arc<Limiter>> {
         // Own limits first, so that an agent over its limit doesn't use up shared ones.
-        [&self.agent, &server.limiter, &self.in_all].into_iter().flatten()
+        [&self.agent, &server.settings.limiter, &self.in_all].into_iter().flatten()
     }
 
     /// Counts a call. Fails if the agent, the server or all together exceed their rate.
     pub(crate) async fn check_rate_limits(
+        &self,
+        tool: &ToolId,
+        server: &ManagedServer,
+        call: &mut CallContext<'_>,
+    ) -> Result<(), CallError> {
+        if self.limiters_of(server).all(|limiter| limiter.rate.is_none()) {
+            return Ok(());
+        }
+        Box::pin(self.count_call(tool, server, call)).await
+    }
+
+    async fn count_call(
         &self,
         tool: &ToolId,
         server: &ManagedServer,
@@ -54,14 +87,6 @@ impl GatewayLimiters {
         Ok(())
     }
 
-    pub(crate) fn is_rate_limited(&self, server: &ManagedServer) -> bool {
-        self.limiters_of(server).any(|limiter| limiter.rate.is_some())
-    }
-
-    pub(crate) fn is_concurrency_limited(&self, server: &ManagedServer) -> bool {
-        self.limiters_of(server).any(|limiter| limiter.places.is_some())
-    }
-
     /// Returns the number of concurrent calls that this agent may have on any server.
     pub(crate) fn max_concurrency(&self) -> Option<u32> {
         let limiters = [&self.agent, &self.in_all].into_iter().flatten();
@@ -70,6 +95,19 @@ impl GatewayLimiters {
 
     /// Waits for a slot of each concurrency limit, at most `limits.maxWaitMs`.
     pub(crate) async fn acquire_slots(
+        &self,
+        tool: &ToolId,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+        call: &mut CallContext<'_>,
+    ) -> Result<CallSlotsGuard, CallError> {
+        if self.limiters_of(server).all(|limiter| limiter.places.is_none()) {
+            return Ok(CallSlotsGuard { _taken: Vec::new() });
+        }
+        Box::pin(self.wait_for_slots(tool, server, context, call)).await
+    }
+
+    async fn wait_for_slots(
         &self,
         tool: &ToolId,
         server: &ManagedServer,
@@ -89,7 +127,7 @@ impl GatewayLimiters {
         };
         let message = || "waiting for other calls to end".to_owned();
         let taking = with_heartbeat(message, context, timeout(self.max_wait, taking));
-        let places = Box::pin(taking).await;
+        let places = taking.await;
         call.details.queued = since.elapsed();
         places.map_err(|_| {
             call.details.stop_reason = Some(CallStopReason::Concurrency);

@@ -3,7 +3,7 @@
 //! The gateway elicits the confirmation before it sends anything to the server. Only the action
 //! `accept` confirms a call.
 
-mod message;
+pub(crate) mod message;
 
 use std::time::Duration;
 
@@ -11,13 +11,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
-use crate::gateway::confirmation::message::confirmation_message;
-use crate::gateway::open_toolbox::with_heartbeat;
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::progress::with_heartbeat;
+use crate::gateway::request_context::RequestContext;
 use crate::json::RawJson;
-use crate::name::ToolId;
 use crate::policy::RiskReason;
-use crate::telemetry::{CallContext, CallStopReason};
 
 const METHOD: &str = "elicitation/create";
 const METHOD_NOT_FOUND: &[u8] = b"-32601";
@@ -34,35 +31,21 @@ pub(crate) enum ConfirmationError {
     Failed,
 }
 
-impl Gateway {
-    /// Asks the user to confirm a call. `arguments` are as the agent gave them.
-    pub(crate) async fn confirm_call(
-        &self,
-        tool: &ToolId,
-        concern: RiskReason,
-        arguments: Option<&RawJson>,
-        context: &RequestContext<'_>,
-        call: &mut CallContext<'_>,
-    ) -> Result<(), CallError> {
-        let patience = self.config.limits.confirm_timeout;
-        let agent = context.caller.agent.as_ref();
-        let message = confirmation_message(agent, tool, concern, arguments, self.models.secrets());
-        let asking = async {
-            let message = message.map_err(ConfirmationError::NotShown)?;
-            match context.events {
-                Some(events) => elicit(events, &form(&message), patience).await,
-                None => Err(ConfirmationError::Unsupported),
-            }
-        };
-        let waiting = || "waiting for the user to confirm the call".to_owned();
-        let confirmed = with_heartbeat(waiting, context, asking).await;
-        call.details.is_confirmed = confirmed.is_ok();
-        confirmed.map_err(|why| {
-            call.details.stop_reason = Some(CallStopReason::Confirmation);
-            let (reason, hint) = why.explain(concern);
-            CallError::Refused { tool: tool.clone(), reason, hint: hint.to_owned() }
-        })
-    }
+/// Asks the user to confirm a call. An `Err` is the reason why the call can't be displayed.
+pub(crate) async fn ask(
+    message: Result<String, String>,
+    patience: Duration,
+    context: &RequestContext<'_>,
+) -> Result<(), ConfirmationError> {
+    let asking = async {
+        let message = message.map_err(ConfirmationError::NotShown)?;
+        match context.events {
+            Some(events) => elicit(events, &form(&message), patience).await,
+            None => Err(ConfirmationError::Unsupported),
+        }
+    };
+    let waiting = || "waiting for the user to confirm the call".to_owned();
+    with_heartbeat(waiting, context, asking).await
 }
 
 /// A form without fields, which the user can only accept, decline or cancel.
@@ -114,7 +97,7 @@ pub(crate) async fn elicit(
 
 impl ConfirmationError {
     /// Returns the reason and the hint for the model.
-    fn explain(self, concern: RiskReason) -> (String, &'static str) {
+    pub(crate) fn explain(self, concern: RiskReason) -> (String, &'static str) {
         match self {
             Self::NotShown(why) => (
                 format!("the user must confirm it because {concern}, but {why}"),

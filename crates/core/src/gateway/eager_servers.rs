@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tokio_util::task::TaskTracker;
 
 use crate::backend::{self, Backend, BackendId, ClientCapabilities, Pool, StartPriority};
-use crate::gateway::{Gateway, backend_spec, server_ref};
+use crate::gateway::scope::server_ref;
+use crate::gateway::servers::backend_spec;
 use crate::name::ServerRef;
 use crate::settings::Config;
 
@@ -85,20 +85,6 @@ async fn keep(backend: Backend) {
                 backend.wait_running().await;
             }
             Err(_) => sleep(RETRY).await,
-        }
-    }
-}
-
-impl Gateway {
-    pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
-        for (toolbox, server) in self.config.servers().filter(|(_, server)| server.eager) {
-            if let Some(server) = self.managed_server(&toolbox.name, &server.name) {
-                let backend = server.shared.clone();
-                tasks.spawn(async move {
-                    // The next request reports the failure.
-                    let _ = backend.ensure_running(None, StartPriority::Background).await;
-                });
-            }
         }
     }
 }

@@ -20,10 +20,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{KnownTexts, Pool, TextKey, text_key};
 use crate::catalog::ToolDefinition;
-use crate::catalog::rank::{BACKGROUND, CenteredVectors, MAX_QUERY, QuantizedVector};
+use crate::catalog::rank::{BACKGROUND, CenteredVectors, QuantizedVector};
 use crate::gateway::models::of_failure;
-use crate::gateway::open_toolbox::with_heartbeat;
-use crate::gateway::{Gateway, RequestContext};
 use crate::llm::{Endpoint, LlmError, tokens_from_bytes};
 use crate::settings::SearchConfig;
 use crate::telemetry::{LlmOutcome, LlmRequestInfo};
@@ -60,44 +58,6 @@ impl IndexVectors {
 
     fn known(&self) -> MutexGuard<'_, Option<Arc<CenteredVectors>>> {
         self.known.lock()
-    }
-}
-
-impl Gateway {
-    /// Returns the similarity of each tool to each query. `texts` returns the texts of the index's
-    /// tools, in index order. Returns `None` if no model is configured, or if it didn't return all
-    /// vectors in time.
-    pub(crate) async fn similarities(
-        &self,
-        queries: &[&str],
-        pointing: &IndexVectors,
-        texts: impl FnOnce() -> Vec<String> + Send + 'static,
-        context: &RequestContext<'_>,
-    ) -> Option<Vec<Vec<f32>>> {
-        let embedding = self.embedding.as_ref()?;
-        if embedding.is_backing_off() {
-            return None;
-        }
-        let queries = queries.iter().map(|query| {
-            let start = &query[..query.floor_char_boundary(MAX_QUERY)];
-            self.models.redact(start.trim())
-        });
-        let queries: Vec<_> = queries.collect();
-        let secrets = self.models.secrets().clone();
-        let texts = move || {
-            let texts = BACKGROUND.map(str::to_owned).into_iter().chain(texts());
-            let clean = |text: String| secrets.redact_json_text(&text).into_owned();
-            texts.map(clean).map(|text| (text_key(&text), text)).collect()
-        };
-        let waiting = || format!("waiting for the model `{}`", embedding.endpoint.config().model);
-        let asking = embedding.nearness(&self.pool, &queries, pointing, texts);
-        let nearness = Box::pin(with_heartbeat(waiting, context, asking)).await;
-        match &nearness {
-            Ok(None) => {}
-            Ok(Some(_)) => embedding.note(None),
-            Err(failure) => embedding.note(Some(failure)),
-        }
-        nearness.unwrap_or_default()
     }
 }
 
@@ -158,11 +118,15 @@ impl EmbeddingModel {
         self.known.lock()
     }
 
-    fn is_backing_off(&self) -> bool {
+    pub(crate) fn model(&self) -> &str {
+        &self.endpoint.config().model
+    }
+
+    pub(crate) fn is_backing_off(&self) -> bool {
         self.known().rests_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn note(&self, failure: Option<&LlmError>) {
+    pub(crate) fn note(&self, failure: Option<&LlmError>) {
         let mut known = self.known();
         let had_failed = std::mem::replace(&mut known.has_failed, failure.is_some());
         let Some(failure) = failure else {
@@ -181,7 +145,7 @@ impl EmbeddingModel {
         }
     }
 
-    async fn nearness(
+    pub(crate) async fn nearness(
         &self,
         pool: &Pool,
         queries: &[Cow<'_, str>],

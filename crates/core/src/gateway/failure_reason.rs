@@ -4,74 +4,50 @@ use std::borrow::Cow;
 
 use crate::backend::{self, RpcOutcome};
 use crate::catalog::schema::format_violations;
-use crate::gateway::instrumentation::{call_outcome, outcome_of_error};
-use crate::gateway::macros::text_of;
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::error::CallError;
+use crate::gateway::macros::values::text_of;
+use crate::gateway::models::Models;
+use crate::gateway::servers::Servers;
 use crate::json::RawJson;
 use crate::name::untrusted_text;
-use crate::telemetry::{CallContext, CallGuard, CallOutcome, Redactor};
+use crate::telemetry::{CallContext, Redactor};
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 1_000;
 /// In bytes. Longer texts are cut before invisible characters are removed.
 const MAX_CLEANED: usize = 16 * 1024;
 
-impl Gateway {
-    /// Reports the end of a call.
-    pub(crate) fn end_call(
-        &self,
-        mut call: CallGuard<'_>,
-        called: &Result<RpcOutcome, CallError>,
-        context: &RequestContext<'_>,
-    ) {
-        if let Err(CallError::Refused { reason, .. }) = called {
-            call.context.set_denial_reason(reason);
-        }
-        let (outcome, bytes) = call_outcome(called, context);
-        if call.context.is_watched && !outcome.is_ok() {
-            let text = match called {
-                Ok(RpcOutcome::Result(result)) => text_of_result(result),
-                Ok(RpcOutcome::Error(error)) => text_of_protocol_error(error),
-                Err(error) => text_of_error(error),
-            };
-            call.context.failure = self.failure_reason(&text, &call.context);
-        }
-        call.end(outcome, bytes);
+/// Returns the text without control characters, and without the secrets of the configuration,
+/// of the server's process and of the call's arguments.
+pub(crate) fn failure_reason(
+    text: &str,
+    call: &CallContext<'_>,
+    servers: &Servers,
+    models: &Models,
+) -> Option<String> {
+    let subject = &call.subject;
+    let server = subject.toolbox.zip(subject.server);
+    let server = server.and_then(|(toolbox, server)| servers.managed_server(toolbox, server));
+    let others = server.map(|server| server.spec().secrets());
+    let others = others.into_iter().chain(subject.arguments.map(Redactor::from_members));
+    let mut text = models.redact(text);
+    for secrets in others {
+        text = Cow::Owned(secrets.redact_json_text(&text).into_owned());
     }
-
-    /// Reports a call whose tool name didn't resolve. `error` is `None` for an unknown name.
-    pub fn note_unresolved(
-        &self,
-        name: &str,
-        arguments: Option<&RawJson>,
-        error: Option<&CallError>,
-        context: &RequestContext<'_>,
-    ) {
-        let mut call = self.instrumentation.begin_unresolved(name, arguments, context);
-        if let (true, Some(error)) = (call.context.is_watched, error) {
-            call.context.failure = self.failure_reason(&text_of_error(error), &call.context);
-        }
-        call.end(error.map_or(CallOutcome::UnknownTool, outcome_of_error), None);
+    // Only now: a cut secret would not be recognized.
+    let text = untrusted_text::clean_lines(&text[..text.floor_char_boundary(MAX_CLEANED)]);
+    match text.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => Some(format!("{}…", &text[..end])),
+        None => Some(text).filter(|text| !text.is_empty()),
     }
+}
 
-    /// Returns the text without control characters, and without the secrets of the configuration,
-    /// of the server's process and of the call's arguments.
-    fn failure_reason(&self, text: &str, call: &CallContext<'_>) -> Option<String> {
-        let subject = &call.subject;
-        let server = subject.toolbox.zip(subject.server);
-        let server = server.and_then(|(toolbox, server)| self.managed_server(toolbox, server));
-        let others = server.map(|server| server.spec().secrets());
-        let others = others.into_iter().chain(subject.arguments.map(Redactor::from_members));
-        let mut text = self.models.redact(text);
-        for secrets in others {
-            text = Cow::Owned(secrets.redact_json_text(&text).into_owned());
-        }
-        // Only now: a cut secret would not be recognized.
-        let text = untrusted_text::clean_lines(&text[..text.floor_char_boundary(MAX_CLEANED)]);
-        match text.char_indices().nth(MAX_REASON) {
-            Some((end, _)) => Some(format!("{}…", &text[..end])),
-            None => Some(text).filter(|text| !text.is_empty()),
-        }
+/// Returns the text of a failed call's error.
+pub(crate) fn text_of_outcome(called: &Result<RpcOutcome, CallError>) -> String {
+    match called {
+        Ok(RpcOutcome::Result(result)) => text_of_result(result),
+        Ok(RpcOutcome::Error(error)) => text_of_protocol_error(error),
+        Err(error) => text_of_error(error),
     }
 }
 
@@ -93,7 +69,7 @@ fn text_of_protocol_error(error: &RawJson) -> String {
     }
 }
 
-fn text_of_error(error: &CallError) -> String {
+pub(crate) fn text_of_error(error: &CallError) -> String {
     let more = match error {
         CallError::InvalidArguments { mismatches, .. } => format_violations(mismatches),
         CallError::Refused { hint, .. } => format!("hint: {hint}"),

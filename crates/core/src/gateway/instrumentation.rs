@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use memchr::memmem::Finder;
 
 use crate::backend::{self, RpcOutcome};
-use crate::gateway::access::RequestTarget;
-use crate::gateway::{CallError, RequestContext};
+use crate::gateway::error::CallError;
+use crate::gateway::request_context::RequestContext;
+use crate::gateway::request_target::RequestTarget;
 use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant};

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::backend::{BackendSpec, ClientCapabilities, StartError};
 use crate::gateway::drift::DriftTracker;
 use crate::gateway::lens::Lens;
-use crate::gateway::search::Indexes;
+use crate::gateway::search::index::Indexes;
 use crate::login::LoginTarget;
 use crate::name::ServerRef;
 use crate::toolbox::ServerView;

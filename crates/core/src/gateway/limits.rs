@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::gateway::Caller;
 use crate::gateway::fair_queue::FairQueue;
 use crate::name::{AgentName, ServerName};
 use crate::settings::{Config, Launch, RateLimits, ServerConfig};
@@ -47,13 +46,6 @@ enum LimitSubject {
     Server(ServerName, Box<Launch>),
 }
 
-pub(crate) struct GatewayLimiters {
-    pub(crate) agent: Option<Arc<Limiter>>,
-    pub(crate) in_all: Option<Arc<Limiter>>,
-    pub(crate) max_wait: Duration,
-    pub(crate) caller: Option<AgentName>,
-}
-
 pub(crate) struct Limiter {
     /// The subject as messages name it.
     pub(crate) subject_label: String,
@@ -73,14 +65,16 @@ impl Limiters {
         Self { store, since: Instant::now(), known: Mutex::new(known) }
     }
 
-    pub(crate) fn of(&self, caller: &Caller, config: &Config) -> GatewayLimiters {
-        let limits = &config.limits;
-        GatewayLimiters {
-            agent: self.limiter(LimitSubject::Agent(caller.agent.clone()), limits.per_agent),
-            in_all: self.limiter(LimitSubject::All, limits.global),
-            max_wait: limits.max_wait,
-            caller: caller.agent.clone(),
-        }
+    pub(crate) fn of_all(&self, config: &Config) -> Option<Arc<Limiter>> {
+        self.limiter(LimitSubject::All, config.limits.global)
+    }
+
+    pub(crate) fn of_agent(
+        &self,
+        agent: Option<&AgentName>,
+        config: &Config,
+    ) -> Option<Arc<Limiter>> {
+        self.limiter(LimitSubject::Agent(agent.cloned()), config.limits.per_agent)
     }
 
     pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Limiter>> {

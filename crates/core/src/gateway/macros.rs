@@ -8,30 +8,25 @@
 //!
 //! [`ServerEntry::Macros`]: crate::gateway::managed_server::ServerEntry::Macros
 
-mod execution;
+pub(crate) mod execution;
 mod failure_report;
 mod plan;
-mod values;
+pub(crate) mod values;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use crate::backend::RpcOutcome;
 use crate::catalog::schema::{MAX_CHECKED, SchemaViolation};
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::error::CallError;
 use crate::json::exact::ExactJson;
 use crate::json::{self, RawJson};
-use crate::name::{ServerRef, ToolId, ToolboxName};
+use crate::name::{ToolId, ToolboxName};
 use crate::settings::{Config, MacroConfig};
-use crate::telemetry::CallContext;
 use crate::toolbox::ExposedTool;
-
-pub(crate) use crate::gateway::macros::values::text_of;
 
 pub(crate) struct ToolboxMacros {
     pub(crate) toolbox: ToolboxName,
@@ -92,48 +87,12 @@ fn definition(config: &MacroConfig) -> Option<ToolDefinition> {
     ToolDefinition::parse(json::object(members)).ok().map(ToolDefinition::of_user)
 }
 
-impl Gateway {
-    /// Returns the server whose URIs are in the result of a call. If a macro returns its last
-    /// step's result, it is that step's server.
-    pub fn result_server(&self, tool: &ToolId) -> ServerRef {
-        let passed_on = self.config.macro_at(tool).filter(|config| config.result.is_none());
-        let last = passed_on.and_then(|config| config.steps.last());
-        last.map_or_else(|| tool.server_ref(), |step| step.tool.server_ref())
-    }
-
-    /// Calls a macro.
-    ///
-    /// The macro itself takes no slot and isn't rate-limited: its steps are, and with a slot it
-    /// could wait for itself. Boxed because steps are calls, which makes the future's type
-    /// recursive.
-    pub(crate) fn call_macro<'a>(
-        &'a self,
-        tool: &'a ToolId,
-        given: Option<&'a RawJson>,
-        context: &'a RequestContext<'a>,
-        call: &'a mut CallContext<'_>,
-    ) -> Pin<Box<dyn Future<Output = Result<RpcOutcome, CallError>> + Send + 'a>> {
-        Box::pin(async move {
-            self.wait_for_stored_listings().await;
-            let view = self.snapshot().view(&tool.toolbox);
-            let shown = view.tool(tool.server.as_str(), &tool.tool);
-            let (Some(shown), Some(config)) = (shown, self.config.macro_at(tool)) else {
-                self.record_hidden_tool(tool, call);
-                return Err(self.unknown_tool_error(tool));
-            };
-            let given = given.filter(|given| given.as_bytes() != b"null");
-            let (permit, arguments) = self.authorize_call(tool, shown, given, call)?;
-            check(tool, shown, given)?;
-            if let Some(concern) = permit.confirmation() {
-                Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
-            }
-            Ok(self.run_macro(config, arguments, context).await)
-        })
-    }
-}
-
 /// Rejects invalid arguments and those that can't be validated, because no server checks them later.
-fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<(), CallError> {
+pub(crate) fn check_arguments(
+    tool: &ToolId,
+    shown: &ExposedTool,
+    given: Option<&RawJson>,
+) -> Result<(), CallError> {
     let violation = |problem: String, expected: &str| {
         let (property, expected) = (String::new(), expected.to_owned());
         vec![SchemaViolation { property, problem, expected }]
@@ -157,14 +116,4 @@ fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<
 fn check_readable(given: &RawJson) -> Result<(), String> {
     ExactJson::parse(given.as_bytes())?;
     given.parse::<Value>().map(drop).map_err(|error| error.to_string())
-}
-
-fn result(value: &RawJson) -> RpcOutcome {
-    let string = value.decode_string();
-    let text = string.clone().unwrap_or_else(|| value.as_str());
-    let content = RawJson::encode(&json!([{"type": "text", "text": text}]));
-    let members = [("content", &content), ("structuredContent", value)];
-    // Without structured content, a string that looks like JSON would be read as JSON.
-    let is_told = string.is_none_or(|text| serde_json::from_str::<&RawValue>(&text).is_ok());
-    RpcOutcome::Result(json::object(members.into_iter().take(if is_told { 2 } else { 1 })))
 }

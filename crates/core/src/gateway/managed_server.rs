@@ -27,15 +27,20 @@ pub(crate) enum ServerEntry {
     Macros(Arc<ServerMetrics>),
 }
 
+/// The settings of a server that a reload can change while its backends keep running.
+pub(crate) struct CallSettings {
+    pub(crate) limiter: Option<Arc<Limiter>>,
+    pub(crate) answers: Option<ResponseCache>,
+    /// Maximum number of dedicated backends of a caller, over all servers.
+    pub(crate) max_dedicated_backends: usize,
+}
+
 pub(crate) struct ManagedServer {
     pub(crate) patience: CallTimeouts,
     pub(crate) meters: Arc<ServerMetrics>,
     /// The backend that all agents share. Its listings are shown to everyone.
     pub(crate) shared: Backend,
-    pub(crate) limiter: Option<Arc<Limiter>>,
-    pub(crate) answers: Option<ResponseCache>,
-    /// Maximum number of dedicated backends of a caller, over all servers.
-    pub(crate) max_dedicated_backends: usize,
+    pub(crate) settings: CallSettings,
     spec: Arc<BackendSpec>,
     is_shared: bool,
     is_isolated: bool,
@@ -67,6 +72,7 @@ struct DedicatedBackend {
 impl ManagedServer {
     pub(crate) fn new(
         config: &ServerConfig,
+        settings: CallSettings,
         spec: Arc<BackendSpec>,
         meters: Arc<ServerMetrics>,
         pool: &Pool,
@@ -77,9 +83,7 @@ impl ManagedServer {
             patience: patience(config),
             meters,
             shared: pool.get_or_create(Arc::clone(&spec), is_shared),
-            limiter: None,
-            answers: None,
-            max_dedicated_backends: usize::MAX,
+            settings,
             spec,
             is_shared,
             is_isolated,
@@ -88,35 +92,35 @@ impl ManagedServer {
         }
     }
 
-    /// Returns this server with a changed configuration, or `None` if it needs other backends.
+    /// Returns `true` if a server with this configuration can keep the backends of this one.
+    pub(crate) fn is_same_server(&self, config: &ServerConfig, spec: &BackendSpec) -> bool {
+        let is_isolated = config.isolation == Isolation::Session;
+        let is_shared = config.shares_process && !is_isolated;
+        self.spec.is_same_server(spec)
+            && (self.is_shared, self.is_isolated) == (is_shared, is_isolated)
+    }
+
+    /// Returns this server with a changed configuration.
     pub(crate) fn reconfigured(
         &self,
         config: &ServerConfig,
-        spec: &Arc<BackendSpec>,
-    ) -> Option<Self> {
-        let is_isolated = config.isolation == Isolation::Session;
-        let is_shared = config.shares_process && !is_isolated;
-        if !self.spec.is_same_server(spec)
-            || (self.is_shared, self.is_isolated) != (is_shared, is_isolated)
-        {
-            return None;
+        settings: CallSettings,
+        spec: Arc<BackendSpec>,
+    ) -> Self {
+        if self.spec != spec {
+            self.for_each_backend(|backend| backend.update_spec(Arc::clone(&spec)));
         }
-        if self.spec != *spec {
-            self.for_each_backend(|backend| backend.update_spec(Arc::clone(spec)));
-        }
-        Some(Self {
+        Self {
             patience: patience(config),
             meters: Arc::clone(&self.meters),
             shared: self.shared.clone(),
-            limiter: None,
-            answers: None,
-            max_dedicated_backends: usize::MAX,
-            spec: Arc::clone(spec),
-            is_shared,
-            is_isolated,
+            settings,
+            spec,
+            is_shared: self.is_shared,
+            is_isolated: self.is_isolated,
             sessionless_owner: self.sessionless_owner,
             owners: Arc::clone(self.owners.get_or_init(Arc::default)).into(),
-        })
+        }
     }
 
     /// Stops the backends that aren't in `in_use` once they are idle.
@@ -220,14 +224,14 @@ impl ManagedServer {
         agent: &AgentHandle,
     ) -> Result<Option<QuotaGuard>, backend::BackendError> {
         let Some(quota) = agent.purse() else { return Ok(None) };
-        let place = quota.try_acquire(QuotaKind::Processes, self.max_dedicated_backends).map_err(
-            |QuotaExceededError| {
-                backend::BackendError::StartFailed(Arc::new(too_many(
-                    quota.payer(),
-                    self.max_dedicated_backends,
-                )))
-            },
-        )?;
+        let place = quota
+            .try_acquire(QuotaKind::Processes, self.settings.max_dedicated_backends)
+            .map_err(|QuotaExceededError| {
+            backend::BackendError::StartFailed(Arc::new(too_many(
+                quota.payer(),
+                self.settings.max_dedicated_backends,
+            )))
+        })?;
         Ok(Some(place))
     }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::catalog::shorten;
-use crate::gateway::RequestContext;
+use crate::gateway::request_context::RequestContext;
 use crate::json::RawJson;
 use crate::llm::{
     ChatAnswer, ChatPrompt, Endpoint, LlmError, RequestCost, RequestLimits, TokenUsage,

@@ -1,16 +1,30 @@
-//! Operator actions on servers: start, stop, restart, pause and resume, for all agents. A server
-//! has a backend for each capability set and may have one for each agent.
+//! Operator actions on servers: start, stop, restart, pause, resume and sign in, for all agents. A
+//! server has a backend for each capability set and may have one for each agent.
 
 use std::collections::HashSet;
 
 use foldhash::HashMap;
 use tokio::task::JoinSet;
+use url::Url;
 
 use crate::backend::{Backend, BackendError, BackendStatus, Phase, ServerTransport, StartPriority};
-use crate::gateway::error::failed;
+use crate::gateway::caller::Caller;
+use crate::gateway::error::{FailedServer, failed};
 use crate::gateway::registry::GatewayRegistry;
-use crate::gateway::{Caller, FailedServer, Gateway};
+use crate::gateway::servers::Servers;
+use crate::login::RedirectTarget;
 use crate::name::ServerRef;
+
+pub use crate::login::Page as SignedInPage;
+
+/// A page for the user to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInPage {
+    /// An `http://` or `https://` URL.
+    pub address: String,
+    /// The code to enter on the page, in the device flow.
+    pub code: Option<String>,
+}
 
 #[derive(Default)]
 struct ServerBackends {
@@ -27,7 +41,7 @@ impl GatewayRegistry {
         let mut seen = HashSet::new();
         let paused = self.pool().paused();
         for (gateway, _) in self.all() {
-            for (at, server) in gateway.servers_in_order() {
+            for (at, server) in gateway.servers().servers_in_order() {
                 server.for_each_backend(|backend| {
                     // Gateways share backends: count each once.
                     if !seen.insert((at.clone(), backend.id())) {
@@ -82,6 +96,53 @@ impl GatewayRegistry {
         }
     }
 
+    /// Begins a sign-in at a server for `caller` and waits for it in the background, at most 5
+    /// minutes. Concurrent sign-ins share one page. The browser is redirected to the public URL or,
+    /// without one, to a listener on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server has no sign-in, or its authorization server can't be
+    /// determined.
+    pub async fn begin_sign_in(
+        &self,
+        at: &ServerRef,
+        caller: &Caller,
+    ) -> Result<SignInPage, FailedServer> {
+        let failed = |reason: String, hint: String| {
+            let server = at.server.clone();
+            FailedServer { server, reason, hint, wants_sign_in: true }
+        };
+        let gateway = self.any_gateway_for(caller);
+        let sign_ins = gateway.sign_ins();
+        let back = sign_ins.login_target(at).and_then(|target| sign_ins.redirect_target(&target));
+        let begun = sign_ins.sign_in(at, back.unwrap_or(RedirectTarget::Listener)).await;
+        let pending = begun.map_err(|failure| failed(failure.reason, failure.hint))?;
+        let address = pending.address();
+        if !matches!(address.scheme(), "http" | "https") {
+            let hint = "report this to the operator of the server";
+            return Err(failed("its sign-in URL is not HTTP".to_owned(), hint.to_owned()));
+        }
+        let page = SignInPage {
+            address: address.to_string(),
+            code: pending.user_code().map(str::to_owned),
+        };
+        let (server, shutdown) = (at.server.clone(), self.pool().shutdown().clone());
+        // The sign-in ends when its last holder drops it.
+        self.tasks().spawn(shutdown.run_until_cancelled_owned(async move {
+            if let Err(failure) = pending.done().await {
+                tracing::info!(%server, reason = failure.reason, "the sign-in was not completed");
+            }
+        }));
+        Ok(page)
+    }
+
+    /// Completes the pending sign-in that the `state` parameter of a redirect to [`CALLBACK_PATH`](crate::gateway::sign_in::CALLBACK_PATH)
+    /// identifies; a `state` is valid once. Returns the page for the browser.
+    pub async fn complete_sign_in(&self, address: &Url) -> SignedInPage {
+        self.pool().signed_in(address).await
+    }
+
     async fn start_links(&self, at: &ServerRef, links: Vec<Backend>) -> Result<(), FailedServer> {
         let mut starting = JoinSet::new();
         for backend in links {
@@ -102,10 +163,10 @@ impl GatewayRegistry {
     fn links(&self, at: &ServerRef, caller: Option<&Caller>) -> ServerBackends {
         let mut links = ServerBackends::default();
         for (gateway, is_followed) in self.all() {
-            links.add(&gateway, at, is_followed);
+            links.add(gateway.servers(), at, is_followed);
         }
         if let Some(caller) = caller.filter(|_| links.wanted.is_empty()) {
-            links.add(&self.any_gateway_for(caller), at, true);
+            links.add(self.any_gateway_for(caller).servers(), at, true);
         }
         let kept = self.eager_backends().into_iter().filter(|(kept, _)| kept == at);
         links.all.extend(kept.map(|(_, backend)| backend));
@@ -114,8 +175,8 @@ impl GatewayRegistry {
 }
 
 impl ServerBackends {
-    fn add(&mut self, gateway: &Gateway, at: &ServerRef, is_wanted: bool) {
-        let Some(server) = gateway.managed_server(&at.toolbox, &at.server) else { return };
+    fn add(&mut self, servers: &Servers, at: &ServerRef, is_wanted: bool) {
+        let Some(server) = servers.managed_server(&at.toolbox, &at.server) else { return };
         let is_new = |links: &[Backend], backend: &Backend| {
             links.iter().all(|other| other.id() != backend.id())
         };

@@ -14,15 +14,19 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{
     AgentId, Backend, ClientCapabilities, MemoryPools, Pool, PoolOptions, QuotaRegistry,
 };
+use crate::gateway::caller::Caller;
+use crate::gateway::clock::Clock;
+use crate::gateway::components::Gateway;
 use crate::gateway::eager_servers::{EagerServers, UnreadyServer};
 use crate::gateway::embedding::EmbeddingModels;
 use crate::gateway::interner::Interner;
 use crate::gateway::limits::Limiters;
 use crate::gateway::response_cache::ResponseCaches;
-use crate::gateway::{Caller, Gateway};
+use crate::gateway::scope::GatewayScope;
+use crate::gateway::shared_services::SharedServices;
 use crate::json::RawJson;
 use crate::name::ServerRef;
-use crate::policy::{Policies, Policy};
+use crate::policy::Policies;
 use crate::settings::{Config, ToolMode, fingerprint};
 use crate::state::{self, StateStore};
 use crate::telemetry::{SessionGuard, Telemetry};
@@ -48,22 +52,6 @@ pub struct GatewayRegistry {
     quotas: QuotaRegistry,
     tasks: TaskTracker,
     state: Mutex<RegistryState>,
-}
-
-pub(crate) struct SharedServices {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) limiters: Limiters,
-    pub(crate) stores: ResponseCaches,
-    pub(crate) store: Arc<dyn StateStore>,
-    pub(crate) embeddings: EmbeddingModels,
-}
-
-/// The caller of a gateway, with the configuration and policy that apply to it.
-pub(crate) struct GatewayScope {
-    pub(crate) caller: Caller,
-    pub(crate) config: Arc<Config>,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) world: Arc<Interner>,
 }
 
 struct RegistryState {
@@ -94,14 +82,14 @@ struct ActiveConfig {
     config: Arc<Config>,
     fingerprint: Arc<str>,
     policies: Arc<Policies>,
-    world: Arc<Interner>,
+    interner: Arc<Interner>,
 }
 
 impl ActiveConfig {
     fn new(config: Arc<Config>) -> Self {
         let policies = Arc::new(Policies::new(Arc::clone(&config)));
         let fingerprint = fingerprint(&config).into();
-        Self { policies, world: Arc::default(), config, fingerprint }
+        Self { policies, interner: Arc::default(), config, fingerprint }
     }
 }
 
@@ -285,7 +273,7 @@ impl GatewayRegistry {
             }
         });
         if *is_eager && !std::mem::replace(&mut slot.has_begun, true) {
-            slot.gateway.borrow().start_eager(&self.tasks);
+            slot.gateway.borrow().startup().start_eager(&self.tasks);
         }
         slot.visited = *visits;
         &slot.gateway
@@ -338,9 +326,15 @@ impl GatewayRegistry {
             caller: caller.clone(),
             config: served.policies.visible_config(caller.agent.as_ref(), caller.toolbox.as_ref()),
             policy: served.policies.for_agent(caller.agent.as_ref()),
-            world: Arc::clone(&served.world),
+            interner: Arc::clone(&served.interner),
+            clock: Clock::default(),
+            capabilities,
+            // Existing sessions stay in `activate` mode.
+            is_namespaced: served.config.mode.has_namespaces()
+                || before.is_some_and(|before| before.scope().is_namespaced),
         };
-        Gateway::new(scope, &self.common, capabilities, &self.tasks, before)
+        let before = before.map(Gateway::servers);
+        Gateway::new(scope, &self.common, &self.tasks, before)
     }
 
     /// Applies a new configuration. Unchanged servers keep running.
@@ -359,23 +353,27 @@ impl GatewayRegistry {
         let current: Vec<(GatewayKey, Arc<Gateway>)> = current();
         let mut next = HashMap::new();
         for (key, before) in current {
-            let gateway = self.make(&served, &key.caller, before.abilities(), Some(&before));
+            let gateway =
+                self.make(&served, &key.caller, before.scope().capabilities, Some(&before));
             // Otherwise agents would see an empty tool list until the store is loaded.
-            gateway.wait_for_stored_listings().await;
+            gateway.views().wait_for_stored_listings().await;
             next.insert(key, gateway);
         }
         self.state(|state| {
             let made = state.made.iter().map(|(key, slot)| {
                 let before = Arc::clone(&slot.gateway.borrow());
                 // Created during the wait, so too new to need the stored listings.
-                let new = || self.make(&served, &key.caller, before.abilities(), Some(&before));
+                let new =
+                    || self.make(&served, &key.caller, before.scope().capabilities, Some(&before));
                 let gateway = Arc::new(next.remove(key).unwrap_or_else(new));
                 (slot, before, gateway)
             });
             let made: Vec<_> = made.collect();
             // A server that one agent loses may still be in use by another.
-            let mut in_use: HashSet<_> =
-                made.iter().flat_map(|(_, _, gateway)| gateway.shared_backend_ids()).collect();
+            let mut in_use: HashSet<_> = made
+                .iter()
+                .flat_map(|(_, _, gateway)| gateway.servers().shared_backend_ids())
+                .collect();
             if state.kept.is_some() {
                 // Both sets exist for a moment, so that a server in both isn't stopped.
                 let kept = EagerServers::new(&served.config, &self.common.pool);
@@ -383,16 +381,16 @@ impl GatewayRegistry {
                 state.kept = Some(kept);
             }
             let replaced = made.into_iter().map(|(slot, before, gateway)| {
-                gateway.prepare_takeover(&before, &in_use);
+                gateway.servers().prepare_takeover(before.servers(), &in_use);
                 slot.gateway.send_replace(Arc::clone(&gateway));
                 (before, gateway)
             });
             let replaced: Vec<_> = replaced.collect();
             state.served = served;
             for (before, gateway) in replaced {
-                gateway.finish_takeover(&before, &in_use, &self.tasks);
+                gateway.servers().finish_takeover(before.servers(), &in_use, &self.tasks);
                 if state.is_eager {
-                    gateway.start_eager(&self.tasks);
+                    gateway.startup().start_eager(&self.tasks);
                 }
             }
         });
@@ -407,7 +405,7 @@ impl GatewayRegistry {
     pub fn remove_agent(&self, agent: AgentId) {
         self.state(|state| {
             for slot in state.made.values() {
-                for member in slot.gateway.borrow().managed_servers() {
+                for member in slot.gateway.borrow().servers().managed_servers() {
                     member.remove_agent(agent);
                 }
             }

@@ -1,7 +1,7 @@
 //! Requests to a server, repeated if the server requires input from the agent.
 
 use crate::backend::{self, Backend, CallTimeouts, RequestGuard, RpcOutcome};
-use crate::gateway::RequestContext;
+use crate::gateway::request_context::RequestContext;
 use crate::json::{Member, RawJson};
 use crate::policy::{Admission, Permit};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::{AgentHandle, CallTimeouts, LogLevel, OutgoingRequest, events};
-use crate::gateway::Caller;
+use crate::gateway::caller::Caller;
 use crate::json::{Member, RawJson};
 use crate::state::SessionKey;
 

@@ -6,21 +6,32 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::gateway::Gateway;
-use crate::gateway::caller::Caller;
-use crate::gateway::error::FailedServer;
-use crate::gateway::registry::GatewayRegistry;
+use crate::gateway::progress::with_heartbeat;
+use crate::gateway::request_context::RequestContext;
+use crate::gateway::scope::GatewayScope;
+use crate::gateway::servers::Servers;
+use crate::gateway::sign_in::prompt::{invite, message};
 use crate::login::{LoginError, LoginTarget, PendingLogin, RedirectTarget};
 use crate::name::ServerRef;
 use crate::settings::{Config, GrantType, OAuthConfig, is_loopback};
 
-pub use crate::login::{PAGE_HEADERS, Page as SignedInPage};
+pub use crate::login::PAGE_HEADERS;
 
 /// Path of the OAuth redirect URIs of a workbench that serves HTTP. Clients that the workbench
 /// registers itself have a segment for the issuer below it.
 pub const CALLBACK_PATH: &str = "/oauth/callback";
 
-impl Gateway {
+/// Sign-ins at the servers of a gateway.
+pub struct SignIns {
+    scope: Arc<GatewayScope>,
+    servers: Arc<Servers>,
+}
+
+impl SignIns {
+    pub(crate) fn new(scope: &Arc<GatewayScope>, servers: &Arc<Servers>) -> Self {
+        Self { scope: Arc::clone(scope), servers: Arc::clone(servers) }
+    }
+
     /// Begins a sign-in at a server, or joins the pending one.
     ///
     /// # Errors
@@ -33,44 +44,108 @@ impl Gateway {
         back: RedirectTarget,
     ) -> Result<Arc<PendingLogin>, LoginError> {
         let login = self
+            .servers
             .managed_server(&at.toolbox, &at.server)
             .and_then(|server| server.spec().reach.login());
         let login = login.ok_or_else(|| {
             let hint = "check `headers` and `oauth` in its entry";
             LoginError::new("this server has no sign-in", hint)
         })?;
-        self.pool.sign_in(login, back).await
+        self.servers.pool.sign_in(login, back).await
     }
 
-    fn login_target(&self, at: &ServerRef) -> Option<LoginTarget> {
-        Some(self.managed_server(&at.toolbox, &at.server)?.spec().reach.login()?.target().clone())
+    pub(crate) fn login_target(&self, at: &ServerRef) -> Option<LoginTarget> {
+        Some(
+            self.servers
+                .managed_server(&at.toolbox, &at.server)?
+                .spec()
+                .reach
+                .login()?
+                .target()
+                .clone(),
+        )
     }
 
     /// Returns the redirect target of a sign-in. `None` if it would be a listener on this machine
     /// that the user's browser can't reach.
-    fn redirect_target(&self, target: &LoginTarget) -> Option<RedirectTarget> {
+    pub(crate) fn redirect_target(&self, target: &LoginTarget) -> Option<RedirectTarget> {
         let OAuthConfig { redirect_uri, callback_port, grant, .. } = &target.oauth;
         if matches!(grant, GrantType::DeviceCode) {
             // The device flow has no redirect.
             return Some(RedirectTarget::Listener);
         }
-        let callback = callback(&self.config).filter(|own| {
+        let callback = callback(&self.scope.config).filter(|own| {
             // A fixed client has registered its own redirect URI.
             let is_free = redirect_uri.is_none() && callback_port.is_none();
-            !self.pool.is_single_agent() && (is_free || redirect_uri.as_ref() == Some(own))
+            !self.servers.pool.is_single_agent() && (is_free || redirect_uri.as_ref() == Some(own))
         });
         match callback {
             Some(callback) => Some(RedirectTarget::External(callback)),
-            None if self.pool.is_served_elsewhere() => None,
+            None if self.servers.pool.is_served_elsewhere() => None,
             None => Some(RedirectTarget::Listener),
         }
     }
 
+    /// Asks the agent's user to sign in at a server and waits for the sign-in, at most 5 minutes.
+    /// The message says that `what` continues afterwards. Returns `false` if the user declines, or
+    /// if the client can't prompt.
+    pub(crate) async fn prompt_sign_in(
+        &self,
+        at: &ServerRef,
+        what: &str,
+        context: &RequestContext<'_>,
+    ) -> bool {
+        let Some(events) = context.events else { return false };
+        let Some(back) = self.prompt_redirect_target(at) else { return false };
+        let signing_in = async {
+            let pending = match Box::pin(self.sign_in(at, back)).await {
+                Ok(pending) => pending,
+                Err(failure) => {
+                    tracing::info!(server = %at.server, reason = failure.reason, "failed to begin a sign-in");
+                    return false;
+                }
+            };
+            let message = message(at, what, pending.user_code());
+            let Some(message) = message else { return false };
+            let has_signed_in = invite(message, &pending, events, context.is_modern).await;
+            has_signed_in.unwrap_or_default()
+        };
+        let waiting = || format!("waiting for the user to sign in to server `{}`", at.server);
+        with_heartbeat(waiting, context, signing_in).await
+    }
+
+    /// Returns `true` if a sign-in prompt is allowed during such a request.
+    pub(crate) fn can_prompt_during(
+        &self,
+        at: &ServerRef,
+        method: &str,
+        context: &RequestContext<'_>,
+    ) -> bool {
+        if method != "completion/complete" {
+            return true;
+        }
+        // A completion can't return `input_required` (2026-07-28), and there may be one for each
+        // keystroke.
+        let is_asked =
+            || self.login_target(at).is_some_and(|target| self.servers.pool.is_signing_in(&target));
+        !context.is_modern && !is_asked()
+    }
+
+    /// Returns the redirect target of a sign-in prompt. `None` if the client can't open URLs or the
+    /// browser couldn't return here.
+    fn prompt_redirect_target(&self, at: &ServerRef) -> Option<RedirectTarget> {
+        let target =
+            self.login_target(at).filter(|_| self.scope.capabilities.has_url_elicitation())?;
+        // A remote user signs in only for their own agent, not for everyone.
+        let is_own = !self.servers.pool.is_served_elsewhere() || target.account.is_some();
+        self.redirect_target(&target).filter(|_| is_own)
+    }
+
     /// Returns the sign-in that this gateway's users lack at a server, if any.
     pub fn required_sign_in(&self, at: &ServerRef) -> Option<RequiredSignIn> {
-        let login = self.managed_server(&at.toolbox, &at.server)?.spec().reach.login()?;
+        let login = self.servers.managed_server(&at.toolbox, &at.server)?.spec().reach.login()?;
         let target = Some(login).filter(|login| login.is_sign_in_required())?.target().clone();
-        let is_waited_for = self.pool.is_signing_in(&target);
+        let is_waited_for = self.servers.pool.is_signing_in(&target);
         Some(RequiredSignIn { account: target.account, is_waited_for })
     }
 }
@@ -101,63 +176,6 @@ pub struct RequiredSignIn {
     pub account: Option<String>,
     /// `true` if a sign-in page is pending.
     pub is_waited_for: bool,
-}
-
-/// A page for the user to open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignInPage {
-    /// An `http://` or `https://` URL.
-    pub address: String,
-    /// The code to enter on the page, in the device flow.
-    pub code: Option<String>,
-}
-
-impl GatewayRegistry {
-    /// Begins a sign-in at a server for `caller` and waits for it in the background, at most 5
-    /// minutes. Concurrent sign-ins share one page. The browser is redirected to the public URL or,
-    /// without one, to a listener on this machine.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the server has no sign-in, or its authorization server can't be
-    /// determined.
-    pub async fn begin_sign_in(
-        &self,
-        at: &ServerRef,
-        caller: &Caller,
-    ) -> Result<SignInPage, FailedServer> {
-        let failed = |reason: String, hint: String| {
-            let server = at.server.clone();
-            FailedServer { server, reason, hint, wants_sign_in: true }
-        };
-        let gateway = self.any_gateway_for(caller);
-        let back = gateway.login_target(at).and_then(|target| gateway.redirect_target(&target));
-        let begun = gateway.sign_in(at, back.unwrap_or(RedirectTarget::Listener)).await;
-        let pending = begun.map_err(|failure| failed(failure.reason, failure.hint))?;
-        let address = pending.address();
-        if !matches!(address.scheme(), "http" | "https") {
-            let hint = "report this to the operator of the server";
-            return Err(failed("its sign-in URL is not HTTP".to_owned(), hint.to_owned()));
-        }
-        let page = SignInPage {
-            address: address.to_string(),
-            code: pending.user_code().map(str::to_owned),
-        };
-        let (server, shutdown) = (at.server.clone(), self.pool().shutdown().clone());
-        // The sign-in ends when its last holder drops it.
-        self.tasks().spawn(shutdown.run_until_cancelled_owned(async move {
-            if let Err(failure) = pending.done().await {
-                tracing::info!(%server, reason = failure.reason, "the sign-in was not completed");
-            }
-        }));
-        Ok(page)
-    }
-
-    /// Completes the pending sign-in that the `state` parameter of a redirect to [`CALLBACK_PATH`]
-    /// identifies; a `state` is valid once. Returns the page for the browser.
-    pub async fn complete_sign_in(&self, address: &Url) -> SignedInPage {
-        self.pool().signed_in(address).await
-    }
 }
 
 #[cfg(test)]

@@ -7,19 +7,19 @@ use std::time::SystemTime;
 use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 
-use crate::backend::{BackendChange, BackendId, ChangeKind, LastKnownListing, VersionedListing};
+use crate::backend::{
+    BackendChange, BackendError, BackendId, ChangeKind, LastKnownListing, VersionedListing,
+};
 use crate::catalog::Listing;
-use crate::gateway::clock::Clock;
 use crate::gateway::drift::ListingDrift;
-use crate::gateway::interner::Interner;
 use crate::gateway::lens::{Lens, ReportedConflicts};
 use crate::gateway::macros::{ToolboxMacros, UnavailableMacro};
-use crate::gateway::registry::GatewayScope;
+use crate::gateway::scope::GatewayScope;
 use crate::name::{
     self, ExposedName, PrimitiveId, PrimitiveNameTable, ServerName, ServerRef, ToolId, ToolboxName,
 };
-use crate::policy::{Policy, UnixTime};
-use crate::settings::{Config, ServerConfig, ToolboxConfig};
+use crate::policy::{DriftAction, UnixTime};
+use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::telemetry::EventBus;
 use crate::toolbox::{ExposedTool, NamespaceTable, ServerView, ToolboxView};
 
@@ -138,6 +138,12 @@ impl Snapshot {
         self.drift.get(server)
     }
 
+    /// Returns the error for requests to a server that the lock blocks; `None` if it is open.
+    pub(crate) fn blocked_error(&self, at: &ServerRef) -> Option<BackendError> {
+        let judged = self.drift(at).filter(|judged| judged.action == DriftAction::Deny)?;
+        Some(BackendError::StartFailed(Arc::new(judged.closed())))
+    }
+
     /// Returns every registered name, unordered.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
         self.lens.registered().names()
@@ -166,11 +172,8 @@ impl Snapshot {
 /// The single writer of a gateway's snapshots. A changed listing rebuilds only the view of its
 /// server.
 pub(crate) struct SnapshotWriter {
-    config: Arc<Config>,
-    policy: Arc<Policy>,
-    world: Arc<Interner>,
+    scope: Arc<GatewayScope>,
     listeners: Option<EventBus>,
-    clock: Clock,
     sources: HashMap<ToolboxName, HashMap<ServerName, BackendId>>,
     macros: Vec<ToolboxMacros>,
     /// `Some` if sessions may use the names of `activate` mode.
@@ -181,26 +184,17 @@ pub(crate) struct SnapshotWriter {
 type Views = HashMap<ToolboxName, Arc<ToolboxView>>;
 
 impl SnapshotWriter {
-    pub(crate) fn new(
-        scope: &GatewayScope,
-        clock: Clock,
-        sources: HashMap<ServerRef, BackendId>,
-        is_namespaced: bool,
-    ) -> Self {
-        let GatewayScope { caller: _, config, policy, world } = scope;
+    pub(crate) fn new(scope: &Arc<GatewayScope>, sources: HashMap<ServerRef, BackendId>) -> Self {
         let mut of_toolboxes = HashMap::<_, HashMap<_, _>>::new();
         for (ServerRef { toolbox, server }, source) in sources {
             of_toolboxes.entry(toolbox).or_default().insert(server, source);
         }
         Self {
-            macros: ToolboxMacros::all(config),
-            config: Arc::clone(config),
-            policy: Arc::clone(policy),
-            world: Arc::clone(world),
+            macros: ToolboxMacros::all(&scope.config),
+            scope: Arc::clone(scope),
             listeners: None,
-            clock,
             sources: of_toolboxes,
-            said: is_namespaced.then(ReportedConflicts::default),
+            said: scope.is_namespaced.then(ReportedConflicts::default),
             listings: HashMap::new(),
         }
     }
@@ -231,14 +225,14 @@ impl SnapshotWriter {
         let first = self
             .rebuild_changed(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
         publish.send_replace(Arc::new(first));
-        let mut shown_at = self.clock.now();
+        let mut shown_at = self.scope.clock.now();
         loop {
-            let next_change = self.policy.next_transition(shown_at);
+            let next_change = self.scope.policy.next_transition(shown_at);
             let changed = tokio::select! {
                 changed = changes.recv() => changed,
                 () = publish.closed() => None,
-                () = self.clock.wait_for(next_change) => {
-                    shown_at = self.clock.now();
+                () = self.scope.clock.wait_for(next_change) => {
+                    shown_at = self.scope.clock.now();
                     let now = self.rebuild_all(&publish.borrow());
                     publish.send_replace(Arc::new(now));
                     continue;
@@ -306,10 +300,10 @@ impl SnapshotWriter {
         last: &Snapshot,
         has_changed: impl Fn(BackendId) -> bool,
     ) -> Snapshot {
-        let now = self.clock.now();
+        let now = self.scope.clock.now();
         let mut views = last.lens.views().clone();
         let drift = &mut next.drift;
-        for toolbox in &self.config.toolboxes {
+        for toolbox in &self.scope.config.toolboxes {
             let Some(sources) = self.sources.get(&toolbox.name) else { continue };
             if !sources.values().any(|source| has_changed(*source)) {
                 continue;
@@ -337,8 +331,8 @@ impl SnapshotWriter {
             views.insert(toolbox.name.clone(), Arc::new(view));
         }
         next.lacking = self.show_macros(&mut views, last, now);
-        let lens = Lens::new(Arc::clone(&self.config), views, self.said.clone());
-        next.lens = self.world.lens(lens);
+        let lens = Lens::new(Arc::clone(&self.scope.config), views, self.said.clone());
+        next.lens = self.scope.interner.lens(lens);
         next
     }
 
@@ -353,8 +347,8 @@ impl SnapshotWriter {
             let Some(listeners) = &self.listeners else { return };
             listeners.emit(judged.event(at, &judged.accepting()));
         };
-        let name = || self.config.lock_key(toolbox.name.as_str(), server);
-        self.world.locks.judged((at, server), listing, &self.policy, name, tell)
+        let name = || self.scope.config.lock_key(toolbox.name.as_str(), server);
+        self.scope.interner.locks.judged((at, server), listing, &self.scope.policy, name, tell)
     }
 
     fn part(
@@ -364,8 +358,15 @@ impl SnapshotWriter {
         listing: &Arc<Listing>,
         now: UnixTime,
     ) -> Arc<ServerView> {
-        let limit = self.config.max_tool_name_length;
-        self.world.intern_part(ServerView::new(toolbox, server, listing, &self.policy, limit, now))
+        let limit = self.scope.config.max_tool_name_length;
+        self.scope.interner.intern_part(ServerView::new(
+            toolbox,
+            server,
+            listing,
+            &self.scope.policy,
+            limit,
+            now,
+        ))
     }
 
     /// Adds the macros whose tools all exist, and returns the others. A tool of an unlisted server
@@ -378,7 +379,9 @@ impl SnapshotWriter {
     ) -> Vec<UnavailableMacro> {
         let mut all_lacking = Vec::new();
         for written in &self.macros {
-            let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
+            let Some(toolbox) = self.scope.config.toolbox(written.toolbox.as_str()) else {
+                continue;
+            };
             let is_there = |tool: &ToolId| self.is_there(views, tool, now);
             let lacking = written.lacking(is_there);
             for one in lacking.iter().filter(|one| !last.lacking.contains(one)) {
@@ -417,8 +420,8 @@ impl SnapshotWriter {
             let view = views.get(&tool.toolbox);
             return view.is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
         }
-        let own = self.config.original_tool_id(tool);
-        self.policy.can_grant_unlisted(&own, || now)
+        let own = self.scope.config.original_tool_id(tool);
+        self.scope.policy.can_grant_unlisted(&own, || now)
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {

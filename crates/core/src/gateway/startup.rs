@@ -1,70 +1,120 @@
-//! Startup of many servers at once, and the lists of unlisted and failed ones.
+//! Startup of servers: one, those of a toolbox, or all, and waiting for their listings.
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentHandle, BackendError, StartPriority};
-use crate::gateway::error::failed;
+use crate::backend::{
+    AgentHandle, Backend, BackendError, StartError, StartPriority, VersionedListing,
+};
+use crate::gateway::error::{CallError, FailedServer, failed, server_error};
+use crate::gateway::lens::qualified;
 use crate::gateway::managed_server::{ManagedServer, ServerEntry};
-use crate::gateway::open_toolbox::{StartProgress, heartbeat};
-use crate::gateway::{FailedServer, Gateway, RequestContext, server_ref};
-use crate::name::{ServerRef, ToolboxName};
+use crate::gateway::open_toolbox::{OpenedToolbox, PendingStart, wait};
+use crate::gateway::progress::{StartProgress, heartbeat, while_starting};
+use crate::gateway::request_context::RequestContext;
+use crate::gateway::scope::{GatewayScope, server_ref};
+use crate::gateway::servers::{Servers, start_in_background};
+use crate::gateway::snapshot::Snapshot;
+use crate::gateway::views::{OFFERED, Views};
+use crate::name::{self, ServerName, ServerRef, ToolId, ToolboxName};
+use crate::settings::ToolboxConfig;
 
 /// How long to wait for servers that aren't started for a specific request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Starts the servers of a gateway.
+pub struct Startup {
+    scope: Arc<GatewayScope>,
+    servers: Arc<Servers>,
+    views: Arc<Views>,
+    once: StartupOnce,
+}
+
+/// The startups that happen once.
 #[derive(Default)]
-pub(crate) struct StartupOnce {
+struct StartupOnce {
     listed: OnceCell<()>,
-    pub(crate) tried: OnceCell<()>,
+    tried: OnceCell<()>,
     started: OnceCell<()>,
     awaited: OnceCell<()>,
 }
 
-impl Gateway {
-    /// Waits until the stored listings are loaded, which takes milliseconds. Starts no servers.
-    pub async fn wait_for_stored_listings(&self) {
-        // Fails only if the writer is gone, and then there is nothing to wait for.
-        let _ = self.snapshots().wait_for(|snapshot| snapshot.has_loaded_store()).await;
+impl Startup {
+    pub(crate) fn new(
+        scope: &Arc<GatewayScope>,
+        servers: &Arc<Servers>,
+        views: &Arc<Views>,
+    ) -> Self {
+        let (scope, servers, views) = (Arc::clone(scope), Arc::clone(servers), Arc::clone(views));
+        Self { scope, servers, views, once: StartupOnce::default() }
     }
 
-    /// Returns the servers without a current or stored listing, in configuration order, except
-    /// those that can't be started at all. Call [`Self::wait_for_stored_listings`] first.
-    pub fn unlisted(&self) -> Vec<ServerRef> {
-        let snapshot = self.snapshot();
-        let is_unlisted =
-            |(_, server): &(ServerRef, &ManagedServer)| !snapshot.has_listed(server.shared.id());
-        self.servers_in_order().filter(is_unlisted).map(|(at, _)| at).collect()
-    }
-
-    /// Returns the servers shown with a stored listing and when that was last confirmed, in
-    /// configuration order.
-    pub fn stored_listings(&self) -> Vec<(ServerRef, SystemTime)> {
-        let snapshot = self.snapshot();
-        let since = |(server_ref, server): (ServerRef, &ManagedServer)| {
-            Some((server_ref, snapshot.stored_at(server.shared.id())?))
+    /// Starts a server if it isn't running, and waits until its listing is in the snapshot.
+    /// Dropping the future stops the wait but not the server.
+    pub fn start(
+        &self,
+        toolbox: &ToolboxName,
+        server: &ServerName,
+        agent: &AgentHandle,
+        urgency: StartPriority,
+    ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
+        let at = server_ref(toolbox, server);
+        let backend = match self.servers.entries().get(&at) {
+            Some(ServerEntry::Managed(server)) => {
+                server.backend(agent, &self.servers.pool).map(|own| {
+                    own.attach(agent);
+                    Some((own, server.shared.clone()))
+                })
+            }
+            Some(ServerEntry::Macros(_)) => Ok(None),
+            Some(ServerEntry::Unavailable(failure)) => {
+                Err(BackendError::StartFailed(Arc::clone(failure)))
+            }
+            None => Err(BackendError::StartFailed(Arc::new(StartError::new(
+                format!("not in toolbox `{toolbox}`"),
+                "check the name".to_owned(),
+            )))),
         };
-        self.servers_in_order().filter_map(since).collect()
-    }
-
-    /// Returns the servers that can't be started or whose last start failed, in configuration
-    /// order. [`Self::snapshots`] signals changes.
-    pub fn failed_servers(&self) -> Vec<(ServerRef, FailedServer)> {
-        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
-        let failure = |server_ref: ServerRef| {
-            let failure = match self.servers.get(&server_ref)? {
-                ServerEntry::Managed(server) => server.shared.start_error()?,
-                ServerEntry::Unavailable(failure) => failure.clone(),
-                ServerEntry::Macros(_) => return None,
+        let (server, agent, snapshots) = (server.clone(), agent.clone(), self.views.snapshots());
+        let seen = self.views.snapshots();
+        async move {
+            let started = match backend {
+                Ok(None) => Ok(()),
+                Ok(Some((own, shared))) if own.id() != shared.id() => {
+                    // The shared listing applies to the dedicated backend too.
+                    let known = snapshots.borrow().version(shared.id()) > 0;
+                    let shown = if known {
+                        Ok(())
+                    } else {
+                        wait_until_listed(&shared, snapshots, agent.clone(), urgency).await
+                    };
+                    match shown {
+                        Ok(()) => own.ensure_running(Some(&agent), urgency).await.map(drop),
+                        error => error,
+                    }
+                }
+                Ok(Some((own, _))) => wait_until_listed(&own, snapshots, agent, urgency).await,
+                Err(error) => Err(error),
             };
-            let failed = failed(&server_ref.server, &BackendError::StartFailed(failure));
-            Some((server_ref, failed))
-        };
-        all.filter_map(failure).collect()
+            started.map_err(|error| failed(&server, &error))?;
+            let blocked = seen.borrow().blocked_error(&at);
+            blocked.map_or(Ok(()), |error| Err(failed(&server, &error)))
+        }
+    }
+
+    /// Starts the servers marked `eager` in the background.
+    pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
+        for (toolbox, server) in self.scope.config.servers().filter(|(_, server)| server.eager) {
+            if let Some(server) = self.servers.managed_server(&toolbox.name, &server.name) {
+                start_in_background(&server.shared, tasks);
+            }
+        }
     }
 
     /// Starts all unlisted servers once and waits for them, at most 10 s; slower ones continue to
@@ -76,8 +126,8 @@ impl Gateway {
     }
 
     async fn list_unlisted(&self, context: &RequestContext<'_>) {
-        self.wait_for_stored_listings().await;
-        let unlisted = self.unlisted();
+        self.views.wait_for_stored_listings().await;
+        let unlisted = self.views.unlisted();
         let mut starting = JoinSet::new();
         for (index, at) in unlisted.iter().enumerate() {
             let start =
@@ -113,21 +163,6 @@ impl Gateway {
         starting.detach_all();
     }
 
-    /// Returns the servers that were never listed, can't be started or have crashed, in
-    /// configuration order.
-    pub fn unavailable_servers(&self) -> Vec<ServerRef> {
-        let snapshot = self.snapshot();
-        let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
-        let is_missing = |at: &ServerRef| match self.servers.get(at) {
-            Some(ServerEntry::Managed(server)) => {
-                !snapshot.has_listed(server.shared.id()) || snapshot.has_crashed(at)
-            }
-            Some(ServerEntry::Macros(_)) => false,
-            Some(ServerEntry::Unavailable(_)) | None => true,
-        };
-        all.filter(is_missing).collect()
-    }
-
     /// Starts servers and returns those that failed within 10 s. Slower ones continue to start.
     pub async fn start_servers(
         &self,
@@ -155,10 +190,11 @@ impl Gateway {
     /// Starts every server once, but waits only for unlisted ones, as [`Self::ensure_listed`] does.
     pub async fn start_all(&self, agent: &AgentHandle) {
         let start = async {
-            self.wait_for_stored_listings().await;
-            let unlisted: HashSet<_> = self.unlisted().into_iter().collect();
+            self.views.wait_for_stored_listings().await;
+            let unlisted: HashSet<_> = self.views.unlisted().into_iter().collect();
             let mut starting = JoinSet::new();
-            for (at, _) in self.servers_in_order().filter(|(at, _)| !unlisted.contains(at)) {
+            for (at, _) in self.servers.servers_in_order().filter(|(at, _)| !unlisted.contains(at))
+            {
                 let urgency = StartPriority::Background;
                 starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
             }
@@ -175,7 +211,7 @@ impl Gateway {
             let has_not_failed =
                 |(_, server): &(ServerRef, &ManagedServer)| server.shared.start_error().is_none();
             let mut starting = JoinSet::new();
-            for (at, _) in self.servers_in_order().filter(has_not_failed) {
+            for (at, _) in self.servers.servers_in_order().filter(has_not_failed) {
                 let urgency = StartPriority::Background;
                 starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
             }
@@ -191,7 +227,7 @@ impl Gateway {
     /// Starts the unlisted servers of some toolboxes in the background.
     pub fn start_unlisted(&self, toolboxes: &BTreeSet<ToolboxName>, agent: &AgentHandle) {
         let mut starting = JoinSet::new();
-        for at in self.unlisted() {
+        for at in self.views.unlisted() {
             if toolboxes.contains(&at.toolbox) {
                 let urgency = StartPriority::Background;
                 starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
@@ -209,7 +245,7 @@ impl Gateway {
         patience: Duration,
     ) {
         let mut starting = JoinSet::new();
-        for at in self.unlisted().into_iter().filter(|at| toolboxes.contains(&at.toolbox)) {
+        for at in self.views.unlisted().into_iter().filter(|at| toolboxes.contains(&at.toolbox)) {
             starting.spawn(self.start(&at.toolbox, &at.server, agent, StartPriority::Opening));
         }
         let all = async { while starting.join_next().await.is_some() {} };
@@ -218,16 +254,172 @@ impl Gateway {
         starting.detach_all();
     }
 
-    pub fn has_isolated_servers(&self) -> bool {
-        self.servers_in_order().any(|(_, server)| server.is_isolated())
+    pub(crate) async fn ensure_server_listed(
+        &self,
+        at: &ServerRef,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+    ) -> Result<(), CallError> {
+        let failed = |error| server_error(at, error);
+        server.backend(context.agent, &self.servers.pool).map_err(failed)?.attach(context.agent);
+        let agent = context.agent.clone();
+        let started =
+            wait_until_listed(&server.shared, self.views.snapshots(), agent, StartPriority::Call);
+        Box::pin(while_starting(&at.server, context, started)).await.map_err(failed)
     }
 
-    /// Returns the isolated servers that have a backend for this agent.
-    pub fn isolated_servers_of(&self, agent: &AgentHandle) -> BTreeSet<ServerRef> {
-        let servers =
-            self.servers_in_order().filter(|(_, server)| server.has_dedicated_backend(agent));
-        servers.map(|(at, _)| at).collect()
+    /// Starts the unlisted servers once and waits at most for `patience` to see which fail. Slower
+    /// ones continue to start.
+    pub async fn probe_unlisted(&self, context: &RequestContext<'_>, patience: Duration) {
+        let tried = async {
+            if timeout(patience, self.ensure_listed(context)).await.is_err() {
+                tracing::info!("some servers are still starting after {} s", patience.as_secs());
+            }
+        };
+        self.once.tried.get_or_init(|| tried).await;
     }
+
+    /// Starts the servers of a toolbox in parallel and waits until they run: at most 3 s for
+    /// servers with a stored listing, at most 45 s for others. Slower ones continue to start in the
+    /// background, and later openings don't wait for them if another server is usable.
+    ///
+    /// Servers that fail are reported and retried by a later call. Dropping the future stops the
+    /// wait, not the servers.
+    pub async fn open_toolbox(
+        &self,
+        toolbox: &ToolboxConfig,
+        context: &RequestContext<'_>,
+    ) -> OpenedToolbox {
+        self.views.wait_for_stored_listings().await;
+        let snapshot = self.views.snapshot();
+        let mut starting = JoinSet::new();
+        let mut starts = Vec::new();
+        for (index, server) in toolbox.launchable_servers().enumerate() {
+            let member = self.servers.managed_server(&toolbox.name, &server.name);
+            let is_known = member.is_some_and(|server| snapshot.has_listed(server.shared.id()));
+            let is_slow = member.is_some_and(|server| server.shared.is_slow_to_start());
+            starts.push(PendingStart { is_known, is_slow, outcome: None });
+            let urgency = StartPriority::Opening;
+            let start = self.start(&toolbox.name, &server.name, context.agent, urgency);
+            starting.spawn(async move { (index, start.await) });
+        }
+        let what = format!("toolbox `{}`", toolbox.name);
+        let names = toolbox.launchable_servers().map(|server| server.name.to_string()).collect();
+        wait(starting, &mut starts, StartProgress::new(what, names, context)).await;
+        let view = self.views.snapshot().view(&toolbox.name);
+        let mut opened = OpenedToolbox {
+            view,
+            connected: 0,
+            starting: vec![],
+            unlisted: vec![],
+            failed: vec![],
+        };
+        for (server, start) in toolbox.launchable_servers().zip(starts) {
+            let member = self.servers.managed_server(&toolbox.name, &server.name);
+            if let Some(member) = member {
+                member.shared.set_slow_to_start(start.is_slow);
+            }
+            // The error of the last start, while the next one runs.
+            let last_error = || member.and_then(|member| member.shared.start_error());
+            match start.outcome {
+                Some(Ok(())) => opened.connected += 1,
+                Some(Err(failed)) => opened.failed.push(failed),
+                None if start.is_known => opened.starting.push(server.name.clone()),
+                None => match last_error() {
+                    Some(failure) => {
+                        let failure = BackendError::StartFailed(failure);
+                        opened.failed.push(failed(&server.name, &failure));
+                    }
+                    None => opened.unlisted.push(server.name.clone()),
+                },
+            }
+        }
+        opened
+    }
+
+    /// Resolves a registered name or `server:tool`. If no listed tool has the name, starts the
+    /// unlisted servers that may have it.
+    pub async fn resolve(
+        &self,
+        name: &str,
+        context: &RequestContext<'_>,
+    ) -> Result<ToolId, CallError> {
+        self.views.wait_for_stored_listings().await;
+        if let Some(tool) = self.views.snapshot().resolve_registered(name) {
+            return Ok(tool.clone());
+        }
+        // Not verified: the call fails if the server lacks the tool.
+        if let Some(tool) = qualified(&self.scope.config, name).into_iter().next() {
+            return Ok(tool);
+        }
+        let mut failure = None;
+        for toolbox in &self.scope.config.toolboxes {
+            let servers = toolbox.servers.iter().map(|server| &server.name);
+            for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
+            {
+                let server_error = |error| CallError::Server { server: server.clone(), error };
+                let backend = match self.servers.entries().get(&server_ref(&toolbox.name, server)) {
+                    Some(ServerEntry::Managed(server)) => {
+                        match server.backend(context.agent, &self.servers.pool) {
+                            Ok(own) => own.attach(context.agent),
+                            Err(error) => {
+                                failure = failure.or(Some(server_error(error)));
+                                continue;
+                            }
+                        }
+                        &server.shared
+                    }
+                    Some(ServerEntry::Unavailable(why)) => {
+                        let error = BackendError::StartFailed(Arc::clone(why));
+                        failure = failure.or(Some(server_error(error)));
+                        continue;
+                    }
+                    Some(ServerEntry::Macros(_)) | None => continue,
+                };
+                if self.views.snapshot().version(backend.id()) > 0 {
+                    continue;
+                }
+                let agent = context.agent.clone();
+                let started =
+                    wait_until_listed(backend, self.views.snapshots(), agent, StartPriority::Call);
+                match while_starting(server, context, started).await {
+                    Ok(()) => {
+                        if let Some(tool) = self.views.snapshot().resolve_registered(name) {
+                            return Ok(tool.clone());
+                        }
+                    }
+                    Err(error) => {
+                        failure = failure.or(Some(server_error(error)));
+                    }
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let snapshot = self.views.snapshot();
+        let names = snapshot.names().map(name::ExposedName::as_str);
+        let nearest = name::nearest(name, names, OFFERED);
+        Err(CallError::UnknownTool {
+            wanted: name.to_owned(),
+            nearest: nearest.into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+async fn wait_until_listed(
+    backend: &Backend,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    agent: AgentHandle,
+    urgency: StartPriority,
+) -> Result<(), BackendError> {
+    let VersionedListing { version, .. } =
+        backend.ensure_running(Some(&agent), urgency).await?.listed();
+    snapshots
+        .wait_for(|snapshot| snapshot.version(backend.id()) >= version)
+        .await
+        .map_err(|_| BackendError::ShuttingDown)?;
+    Ok(())
 }
 
 #[cfg(test)]

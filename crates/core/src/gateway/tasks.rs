@@ -13,27 +13,28 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome, task_key};
-use crate::catalog::ServerCapabilities;
-use crate::gateway::access::RequestTarget;
-use crate::gateway::{CallError, Caller, Gateway, RequestContext};
-use crate::json::{Member, RawJson};
-use crate::name::{AgentName, ServerRef};
+use crate::backend::{Affinity, AgentHandle, RpcOutcome, task_key};
+use crate::gateway::request_context::RequestContext;
+use crate::gateway::scope::GatewayScope;
+use crate::gateway::servers::Servers;
+use crate::json::RawJson;
+use crate::name::ServerRef;
 use crate::state::{Capacity, RecordKey, SessionKey, StateRecord, StateStore};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
 /// Maximum number of `tasks/list` pages read for one filtered list.
-const MAX_PAGES: usize = 100;
+pub(crate) const MAX_TASK_PAGES: usize = 100;
 /// Maximum number of stored tasks of one agent.
 const ROOM: Capacity = Capacity { count: 10_000, ..Capacity::UNLIMITED };
 /// Version of the encoding of task owners, which is part of the keys in the state store.
 const OWNER_VERSION: u32 = 2;
 
 /// The tasks of a gateway's agents, also found by the gateways that replace it.
-pub(crate) struct TaskRegistry {
+pub struct TaskRegistry {
+    scope: Arc<GatewayScope>,
+    servers: Arc<Servers>,
     store: Arc<dyn StateStore>,
-    agent: Option<AgentName>,
     /// Prefix of this gateway's keys in the state store.
     owner_key: Arc<str>,
 }
@@ -46,19 +47,26 @@ struct Task {
 
 impl TaskRegistry {
     pub(crate) fn new(
-        store: Arc<dyn StateStore>,
-        caller: &Caller,
-        capabilities: ClientCapabilities,
+        scope: &Arc<GatewayScope>,
+        servers: &Arc<Servers>,
+        store: &Arc<dyn StateStore>,
     ) -> Self {
+        let GatewayScope { caller, capabilities, .. } = &**scope;
         let owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, capabilities.bits()]);
-        let owner_key = owner.to_string().into();
-        Self { store, agent: caller.agent.clone(), owner_key }
+        Self {
+            scope: Arc::clone(scope),
+            servers: Arc::clone(servers),
+            store: Arc::clone(store),
+            owner_key: owner.to_string().into(),
+        }
     }
 
     /// Returns the owner key of the tasks that an agent begins.
     pub(crate) fn holder(&self, agent: &AgentHandle, session: Option<&SessionKey>) -> Arc<str> {
         match session {
-            Some(session) if self.agent.is_none() && agent.affinity == Affinity::Session => {
+            Some(session)
+                if self.scope.caller.agent.is_none() && agent.affinity == Affinity::Session =>
+            {
                 format!("{} {}", self.owner_key, session.as_str()).into()
             }
             _ => Arc::clone(&self.owner_key),
@@ -73,7 +81,7 @@ impl TaskRegistry {
     pub(crate) async fn learn(&self, id: &str, holder: &str, server: &ServerRef) {
         let key = Self::key(id, holder);
         if self.store.get(&key).await.is_none() {
-            let (agent, server) = (self.agent.clone(), server.clone());
+            let (agent, server) = (self.scope.caller.agent.clone(), server.clone());
             self.store.put(key, StateRecord::Task { agent, server }, ROOM).await;
         }
     }
@@ -84,9 +92,7 @@ impl TaskRegistry {
             _ => None,
         }
     }
-}
 
-impl Gateway {
     /// Returns the server of a task that this agent owns.
     pub async fn task_server(
         &self,
@@ -94,26 +100,15 @@ impl Gateway {
         agent: &AgentHandle,
         session: Option<&SessionKey>,
     ) -> Option<ServerRef> {
-        let holder = self.tasks.holder(agent, session);
-        let at = self.tasks.find(id, &holder).await?;
-        let server = self.managed_server(&at.toolbox, &at.server)?;
+        let holder = self.holder(agent, session);
+        let at = self.find(id, &holder).await?;
+        let server = self.servers.managed_server(&at.toolbox, &at.server)?;
         server.current_backend(agent).can_access_task(id, &holder).then_some(at)
-    }
-
-    /// Returns the running servers that declare tasks, in the order of the configuration.
-    pub fn running_servers_with_tasks(&self) -> Vec<ServerRef> {
-        let snapshot = self.snapshot();
-        let mut running = self.running_servers();
-        running.retain(|at| {
-            let view = snapshot.view(&at.toolbox);
-            view.abilities_of(&at.server).is_some_and(ServerCapabilities::has_tasks)
-        });
-        running
     }
 
     /// Returns `true` if all agents may see all tasks: there is one agent, and no per-agent rules.
     pub fn can_list_all_tasks(&self) -> bool {
-        self.pool.is_single_agent() && !self.policy.has_agent_policies()
+        self.servers.pool.is_single_agent() && !self.scope.policy.has_agent_policies()
     }
 
     /// Returns `true` if an agent may query a task that isn't known to be its own: no other agent
@@ -126,56 +121,40 @@ impl Gateway {
         session: Option<&SessionKey>,
     ) -> bool {
         let is_free = || {
-            let holder = self.tasks.holder(agent, session);
-            let server = self.managed_server(&at.toolbox, &at.server);
+            let holder = self.holder(agent, session);
+            let server = self.servers.managed_server(&at.toolbox, &at.server);
             server.is_some_and(|server| server.current_backend(agent).can_access_task(id, &holder))
         };
-        let is_named = self.tasks.agent.is_some() || self.policy.has_agent_policies();
+        let is_named = self.scope.caller.agent.is_some() || self.scope.policy.has_agent_policies();
         self.can_list_all_tasks() || (!is_named && is_free())
     }
 
-    /// Returns a server's tasks that this agent owns, on one page: a cursor could reveal another
-    /// agent's task.
-    pub async fn list_own_tasks(
+    /// Returns the tasks on a page of a server's list that this agent owns, and subtracts their
+    /// length from `room`; or the error for the agent.
+    pub(crate) async fn own_tasks_on(
         &self,
+        page: &RawJson,
         at: &ServerRef,
-        params: &[Member],
+        room: &mut usize,
         context: &RequestContext<'_>,
-    ) -> Result<RpcOutcome, CallError> {
-        let rest: Vec<_> = params.iter().filter(|(key, _)| &**key != "cursor").cloned().collect();
-        let (mut own, mut cursor): (Vec<RawJson>, Option<RawJson>) = (Vec::new(), None);
-        let mut room = self.config.limits.max_message_bytes;
-        for _ in 0..MAX_PAGES {
-            let cursors = cursor.take().map(|cursor| ("cursor".into(), cursor));
-            let params: Vec<_> = rest.iter().cloned().chain(cursors).collect();
-            let outcome =
-                self.request(at, &RequestTarget::Task("tasks/list"), &params, context).await?;
-            let RpcOutcome::Result(page) = &outcome else { return Ok(outcome) };
-            let tasks = page.member("tasks").and_then(|tasks| tasks.items());
-            let Some(tasks) = tasks else { return Ok(malformed()) };
-            for task in tasks {
-                if let Ok(Task { task_id }) = task.parse()
-                    && self.task_server(&task_id, context.agent, context.session).await.as_ref()
-                        == Some(at)
-                {
-                    let Some(rest) = room.checked_sub(task.len()) else { return Ok(too_many()) };
-                    room = rest;
-                    // A copy doesn't keep its page in memory.
-                    own.push(task.to_detached());
-                }
-            }
-            cursor = page.member("nextCursor").filter(|next| next.as_bytes() != b"null");
-            if cursor.is_none() {
-                let list = page.without_member("nextCursor");
-                let list = list.and_then(|list| list.with_member("tasks", &RawJson::encode(&own)));
-                return Ok(RpcOutcome::from_edit(list));
+    ) -> Result<Vec<RawJson>, RpcOutcome> {
+        let tasks = page.member("tasks").and_then(|tasks| tasks.items()).ok_or_else(malformed)?;
+        let mut own = Vec::new();
+        for task in tasks {
+            if let Ok(Task { task_id }) = task.parse()
+                && self.task_server(&task_id, context.agent, context.session).await.as_ref()
+                    == Some(at)
+            {
+                *room = room.checked_sub(task.len()).ok_or_else(too_many_tasks)?;
+                // A copy doesn't keep its page in memory.
+                own.push(task.to_detached());
             }
         }
-        Ok(too_many())
+        Ok(own)
     }
 }
 
-fn too_many() -> RpcOutcome {
+pub(crate) fn too_many_tasks() -> RpcOutcome {
     let message = "too many tasks to list; get them by ID";
     RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None))
 }

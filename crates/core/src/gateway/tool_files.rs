@@ -12,9 +12,8 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::gateway::Gateway;
 use crate::json::RawJson;
-use crate::settings::CatalogFolder;
+use crate::settings::{CatalogFolder, Config};
 
 /// A tool in a catalog file.
 #[derive(Clone, Debug)]
@@ -24,20 +23,21 @@ pub struct ToolFile {
     pub tool: String,
 }
 
-#[derive(Default)]
-pub(crate) struct Files(Mutex<HashMap<String, (Stamp, Arc<ToolDefinition>)>>);
+#[derive(Clone, Default)]
+pub(crate) struct ToolFiles(Arc<Mutex<KnownFiles>>);
+
+type KnownFiles = HashMap<String, (Stamp, Arc<ToolDefinition>)>;
 
 /// Modification time and length, which change when the file does.
 type Stamp = (SystemTime, u64);
 
-impl Gateway {
-    /// Returns the definitions in some catalog files, in the order of `wanted`, each in the form a
-    /// server would list it, or an error message.
-    pub async fn read_tool_files(
+impl ToolFiles {
+    pub(crate) async fn read_all(
         &self,
+        config: &Arc<Config>,
         wanted: Vec<ToolFile>,
     ) -> Vec<Result<Arc<ToolDefinition>, String>> {
-        let (config, files) = (Arc::clone(&self.config), Arc::clone(&self.files));
+        let (config, files) = (Arc::clone(config), self.clone());
         let reading = spawn_blocking(move || {
             let catalog = config.navigator.catalog.as_ref()?;
             Some(wanted.into_iter().map(|filed| files.read(catalog, filed)).collect())
@@ -45,9 +45,7 @@ impl Gateway {
         // Only a panic or the end of the runtime gets here.
         reading.await.ok().flatten().unwrap_or_default()
     }
-}
 
-impl Files {
     fn read(
         &self,
         catalog: &CatalogFolder,
@@ -103,7 +101,7 @@ mod tests {
             let when = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             fs::File::options().write(true).open(&file).unwrap().set_modified(when).unwrap();
         };
-        let files = Files::default();
+        let files = ToolFiles::default();
         let filed = || ToolFile { file: "send.yaml".to_owned(), tool: "send".to_owned() };
         let catalog = CatalogFolder {
             folder: folder.path().to_owned(),
@@ -113,8 +111,8 @@ mod tests {
                     .map_err(|report| report.without_label().to_string())
             }),
         };
-        let read = |files: &Files| files.read(&catalog, filed());
-        let about = |files: &Files| read(files).unwrap().description.clone().unwrap();
+        let read = |files: &ToolFiles| files.read(&catalog, filed());
+        let about = |files: &ToolFiles| read(files).unwrap().description.clone().unwrap();
         write("description: Sends", 1);
         let first = read(&files).unwrap();
         assert!(Arc::ptr_eq(&first, &read(&files).unwrap()), "the cached texts are reused");

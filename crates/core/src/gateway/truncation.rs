@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::backend::RpcOutcome;
-use crate::gateway::RequestContext;
+use crate::gateway::request_context::RequestContext;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
 use crate::json::{self, EditError, RawJson};
 use crate::settings::Config;
@@ -91,13 +91,6 @@ impl TruncatedResults {
                 RpcOutcome::Error(error_object(INTERNAL_ERROR, &message, None))
             });
         }
-    }
-
-    pub(crate) fn is_over_limit(&self, outcome: &RpcOutcome) -> bool {
-        let most = self.config.limits.max_result_bytes;
-        most.is_some_and(
-            |most| matches!(outcome, RpcOutcome::Result(result) if result.len() > most),
-        )
     }
 
     async fn build_truncated_result(

@@ -78,7 +78,7 @@ impl AdminApi {
     /// Returns the gateway of the admin caller after it has loaded the cached listings.
     async fn gateway(&self) -> Arc<Gateway> {
         let gateway = self.0.gateways.any_gateway_for(&self.0.caller);
-        gateway.wait_for_stored_listings().await;
+        gateway.views().wait_for_stored_listings().await;
         gateway
     }
 
@@ -208,7 +208,7 @@ impl AdminApi {
             finds: ScoreCutoff::Relevant,
             limit: MAX_HITS,
         };
-        let found = gateway.search(sought, &RequestContext::detached(&no_agent)).await;
+        let found = gateway.search().find(sought, &RequestContext::detached(&no_agent)).await;
         let hits = found.iter().map(|found| hit(query, found)).collect();
         Ok(AdminResponse::Hits { hits })
     }
@@ -233,7 +233,7 @@ impl AdminApi {
                     tool.definition.description.as_deref().unwrap_or_default(),
                 ),
                 input_schema: verbatim(tool.definition.schema()),
-                is_dangerous: gateway.is_dangerous(tool),
+                is_dangerous: gateway.access().is_dangerous(tool),
                 tokens: estimate_tokens(tool.definition.raw.len()) as u64,
             })
             .collect();

@@ -78,7 +78,9 @@ impl StatusCollector {
                         let condition = conditions.get(&at).cloned().unwrap_or_default();
                         let part = shown.part(server.name.as_str()).map(|part| &**part);
                         let counts = counts(&picture, &at);
-                        let lacks = condition.wants_sign_in.then(|| gateway.required_sign_in(&at));
+                        let lacks = condition
+                            .wants_sign_in
+                            .then(|| gateway.sign_ins().required_sign_in(&at));
                         let sign_in = lacks.flatten().map(|it| MissingLogin {
                             account: it.account,
                             is_in_progress: it.is_waited_for,

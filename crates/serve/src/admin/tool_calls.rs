@@ -79,7 +79,7 @@ impl AdminCall {
                 events: Some(&sender),
                 ..RequestContext::detached(&agent)
             };
-            gateway.call(&of_call, given.as_ref(), &[], &context).await
+            gateway.calls().call(&of_call, given.as_ref(), &[], &context).await
         });
         let work = AbortOnDropHandle::new(work);
         Self { gateways, agent: agent_id, tool, arguments, work, events, began: Instant::now() }

@@ -210,7 +210,7 @@ fn own_tool(
     let gateway = exposure.gateway();
     let head = if mutability == ListMutability::Mutable { CHANGING } else { CONSTANT };
     let missing: Vec<_> =
-        gateway.unavailable_servers().iter().map(|at| called(exposure, at)).collect();
+        gateway.views().unavailable_servers().iter().map(|at| called(exposure, at)).collect();
     let catalog = CatalogText { head, items: &items, active: on, missing: &missing };
     let max = exposure.listing_bytes();
     let max = exposure.profile().description_limit.map_or(max, |limit| limit.min(max));
@@ -286,7 +286,7 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
         snapshot = gateway.snapshot();
     }
     let Some(item) = snapshot.namespaced().get(PrimitiveKind::Tool, name) else {
-        gateway.note_unresolved(name, request.arguments, None, request.context);
+        gateway.calls().note_unresolved(name, request.arguments, None, request.context);
         let is_there = is_there(&snapshot);
         let known = AvailableItems { all: snapshot.namespaced(), is_there: &is_there };
         let problem = apps::ambiguity(exposure, &snapshot, request.name);
@@ -306,8 +306,10 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
     }
     let arguments = meta_tools::object_of(request.arguments);
     let tool = item.tool();
-    let called =
-        gateway.call(&tool, arguments.as_ref(), request.other_params, request.context).await;
+    let called = gateway
+        .calls()
+        .call(&tool, arguments.as_ref(), request.other_params, request.context)
+        .await;
     ToolCallReply::from_outcome(match called {
         Ok(outcome) => prepare_result(exposure, &tool, outcome, request.context).await,
         Err(CallError::Server { error: died @ backend::BackendError::Crashed(_), .. }) => {
@@ -359,10 +361,10 @@ async fn revive(
             prefixes.iter().any(|prefix| names.iter().any(|name| name.starts_with(prefix)))
         })
     };
-    let mut missing = gateway.unavailable_servers();
-    missing.extend(gateway.stored_listings().into_iter().map(|(at, _)| at));
+    let mut missing = gateway.views().unavailable_servers();
+    missing.extend(gateway.views().stored_listings().into_iter().map(|(at, _)| at));
     missing.retain(may_have);
-    gateway.start_servers(&missing, context).await
+    gateway.startup().start_servers(&missing, context).await
 }
 
 /// Applies all requested switches, or none.

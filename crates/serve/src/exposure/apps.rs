@@ -20,7 +20,7 @@ pub(crate) fn has_apps(exposure: &Exposure) -> bool {
 /// restart.
 pub(crate) async fn wait_for_apps(exposure: &Exposure) {
     if exposure.shows_apps() {
-        exposure.gateway.wait_for_stored_listings().await;
+        exposure.gateway.views().wait_for_stored_listings().await;
     }
 }
 

@@ -62,7 +62,7 @@ async fn find_called(
             let found = match resolve_tool(exposure, &name) {
                 Some(tool) => Ok(tool),
                 // It can be a tool of a server that was never listed.
-                None => Box::pin(exposure.gateway.resolve(&name, context)).await,
+                None => Box::pin(exposure.gateway.startup().resolve(&name, context)).await,
             };
             (name.into_owned(), found)
         }
@@ -70,7 +70,12 @@ async fn find_called(
     match found {
         Ok(tool) => Ok((tool, arguments)),
         Err(error) => {
-            exposure.gateway.note_unresolved(&name, arguments.as_ref(), Some(&error), context);
+            exposure.gateway.calls().note_unresolved(
+                &name,
+                arguments.as_ref(),
+                Some(&error),
+                context,
+            );
             let ambiguity = apps::ambiguity(exposure, &exposure.gateway.snapshot(), &name);
             Err(ambiguity.map_or_else(
                 || tool_results::call_error(&error, exposure.traits().unknown_tool_hint),
@@ -93,17 +98,17 @@ async fn find_within(
     within: &ScopedToolName,
     context: &RequestContext<'_>,
 ) -> Result<ToolId, CallError> {
-    exposure.gateway.wait_for_stored_listings().await;
+    exposure.gateway.views().wait_for_stored_listings().await;
     let unknown = match scoped_tool(exposure, within) {
         Ok(tool) => return Ok(tool),
         Err(error) => error,
     };
     let Some(toolbox) = &within.toolbox else { return Err(unknown) };
-    let toolbox = exposure.gateway.toolbox(toolbox)?;
-    if exposure.gateway.is_current(toolbox) {
+    let toolbox = exposure.gateway.scope().toolbox(toolbox)?;
+    if exposure.gateway.views().is_current(toolbox) {
         return Err(unknown);
     }
-    Box::pin(exposure.gateway.open_toolbox(toolbox, context)).await;
+    Box::pin(exposure.gateway.startup().open_toolbox(toolbox, context)).await;
     scoped_tool(exposure, within)
 }
 
@@ -119,7 +124,7 @@ pub(super) fn scoped_tool(
     }
     let config = exposure.gateway.config();
     if let Some(toolbox) = &within.toolbox {
-        exposure.gateway.toolbox(toolbox)?;
+        exposure.gateway.scope().toolbox(toolbox)?;
     }
     let snapshot = exposure.gateway.snapshot();
     let servers = config.servers().map(|(toolbox, server)| ServerRef {
@@ -155,8 +160,12 @@ pub(super) async fn call_tool(
     request: &ToolCallRequest<'_>,
 ) -> ToolCallReply {
     // Small boxes are cheaper than one large one: the allocator has small blocks ready.
-    let called =
-        Box::pin(exposure.gateway.call(tool, arguments, request.other_params, request.context));
+    let called = Box::pin(exposure.gateway.calls().call(
+        tool,
+        arguments,
+        request.other_params,
+        request.context,
+    ));
     let outcome = match called.await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -179,7 +188,9 @@ pub(super) async fn call_tool(
     };
     let outcome = match called_by {
         CallRoute::ItsName => outcome,
-        CallRoute::OurTool => exposure.gateway.with_argument_hints(tool, arguments, outcome),
+        CallRoute::OurTool => {
+            exposure.gateway.views().with_argument_hints(tool, arguments, outcome)
+        }
     };
     let outcome = prepare_result(exposure, tool, outcome, request.context).await;
     // What an app does must not add tools to the model's list.
@@ -196,7 +207,7 @@ pub(super) async fn prepare_result(
     outcome: RpcOutcome,
     context: &RequestContext<'_>,
 ) -> RpcOutcome {
-    let mut outcome = exposure.rewrite_uris(&exposure.gateway.result_server(tool), outcome);
+    let mut outcome = exposure.rewrite_uris(&exposure.gateway.scope().result_server(tool), outcome);
     exposure.gateway.results().truncate(&tool.tool, &mut outcome, context).await;
     let written = exposure.gateway.config().macro_at(tool);
     let is_ours = written.is_some_and(|config| config.result.is_some());

@@ -88,12 +88,12 @@ async fn get_modular_tools(exposure: &Exposure, request: ToolCallRequest<'_>) ->
             return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
     };
-    exposure.gateway().wait_for_stored_listings().await;
+    exposure.gateway().views().wait_for_stored_listings().await;
     // Stored tool lists are enough here; changes are announced once the servers run.
-    let failed = if exposure.gateway().is_fully_listed(toolbox) {
+    let failed = if exposure.gateway().views().is_fully_listed(toolbox) {
         Vec::new()
     } else {
-        exposure.gateway().open_toolbox(toolbox, request.context).await.failed
+        exposure.gateway().startup().open_toolbox(toolbox, request.context).await.failed
     };
     if have_all_failed(toolbox, &failed) {
         return ToolCallReply::from_outcome(tool_results::error_result(&unavailable(
@@ -140,7 +140,7 @@ fn unresolved(
     problem: &str,
     context: &RequestContext<'_>,
 ) -> ToolCallReply {
-    exposure.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
+    exposure.gateway().calls().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
     ToolCallReply::from_outcome(tool_results::error_result(problem))
 }
 
@@ -154,14 +154,14 @@ async fn find_modular(
         let view = exposure.gateway().snapshot().view(&toolbox.name);
         names::resolve(toolbox, &view, name).map(|tool| tool.id.clone())
     };
-    exposure.gateway().wait_for_stored_listings().await;
+    exposure.gateway().views().wait_for_stored_listings().await;
     if let Ok(tool) = resolve() {
         return Ok(tool);
     }
-    let failed = if exposure.gateway().is_current(toolbox) {
+    let failed = if exposure.gateway().views().is_current(toolbox) {
         Vec::new()
     } else {
-        exposure.gateway().open_toolbox(toolbox, request.context).await.failed
+        exposure.gateway().startup().open_toolbox(toolbox, request.context).await.failed
     };
     if have_all_failed(toolbox, &failed) {
         return Err(unavailable(toolbox, &failed));

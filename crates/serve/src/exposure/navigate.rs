@@ -261,7 +261,7 @@ pub(crate) async fn execute_task(
     let TaskOutcome { tool, outcome: came } = done;
     let came = match (&tool, came) {
         (Some(used), ToolOutcome::Result(result)) => {
-            let server = exposure.gateway.result_server(&used.id);
+            let server = exposure.gateway.scope().result_server(&used.id);
             match exposure.rewrite_uris(&server, RpcOutcome::Result(result)) {
                 RpcOutcome::Result(result) => ToolOutcome::Result(result),
                 RpcOutcome::Error(_) => ToolOutcome::Result(RawJson::encode(&json!({}))),

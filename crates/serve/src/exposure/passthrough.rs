@@ -72,7 +72,7 @@ impl Mode for Passthrough {
                 let unknown = CallError::UnknownTool { wanted, nearest: Vec::new() };
                 let (gateway, name) = (exposure.gateway(), request.name);
                 let (arguments, context) = (arguments.as_ref(), request.context);
-                gateway.note_unresolved(name, arguments, Some(&unknown), context);
+                gateway.calls().note_unresolved(name, arguments, Some(&unknown), context);
                 return ToolCallReply::from_outcome(tool_results::call_error(
                     &unknown,
                     self.traits().unknown_tool_hint,
@@ -136,7 +136,8 @@ pub(crate) async fn introduction(
     let Some((at, _)) = only(config) else {
         return Err("no server is available to you".to_owned());
     };
-    let started = gateway.start(&at.toolbox, &at.server, agent, StartPriority::Opening).await;
+    let started =
+        gateway.startup().start(&at.toolbox, &at.server, agent, StartPriority::Opening).await;
     if let Err(failed) = started {
         let (server, reason, hint) = (failed.server, failed.reason, failed.hint);
         return Err(format!(
@@ -150,14 +151,14 @@ pub(crate) async fn introduction(
     // `tasks` belongs to the older revisions, `extensions` to the modern one.
     if is_modern {
         abilities.tasks = None;
-        let usable = gateway.usable_extensions(&at, &abilities);
+        let usable = gateway.scope().usable_extensions(&at, &abilities);
         let usable = json::object(usable.iter().map(|(name, settings)| (&**name, settings)));
         abilities.extensions = abilities.extensions.map(|_| usable);
     } else {
         abilities.extensions = None;
     }
     let instructions = part.and_then(|part| part.instructions().map(str::to_owned));
-    let is_legacy = gateway.is_legacy(&at);
+    let is_legacy = gateway.servers().is_legacy(&at);
     Ok(InitializeInfo { capabilities: RawJson::encode(&abilities), is_legacy, instructions })
 }
 

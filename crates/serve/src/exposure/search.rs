@@ -140,19 +140,23 @@ async fn call_search_tools(exposure: &Exposure, request: ToolCallRequest<'_>) ->
     };
     let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
     let gateway = exposure.gateway();
-    gateway.before_search(toolbox, server, request.context).await;
+    gateway.search().before_search(toolbox, server, request.context).await;
     let queries = || args.queries.iter().map(String::as_str);
     let (finds, limit) = (ScoreCutoff::Relevant, args.limit);
     let sought: Vec<_> =
         queries().map(|query| ToolQuery { query, toolbox, server, finds, limit }).collect();
     // Collect these first: a server that is listed during the search may have been missed.
     let not_searched = unsearched(gateway, toolbox, server);
-    let found = gateway.search_listed(&sought, request.context).await;
+    let found = gateway.search().search_listed(&sought, request.context).await;
     let mut answered = Vec::new();
     let shows_apps = exposure.shows_apps();
     for (query, mut tools) in queries().zip(found) {
         tools.retain(|found| !(shows_apps && app_table::is_app_only(found.tool())));
-        answered.push(QueryMatches { query, tools, absent: gateway.absent_services(query).await });
+        answered.push(QueryMatches {
+            query,
+            tools,
+            absent: gateway.search().absent_services(query).await,
+        });
     }
     let adds_to_list = exposure.mode(request.lists).traits().delivery.adds_to_list();
     let is_listed = |tool: &ExposedTool| {

@@ -12,7 +12,7 @@ pub(crate) fn tries_servers(exposure: &Exposure) -> bool {
 /// them as unavailable.
 pub(crate) async fn try_servers(exposure: &Exposure, context: &RequestContext<'_>) {
     if let Some(patience) = exposure.traits().unlisted_timeout {
-        exposure.gateway.probe_unlisted(context, patience).await;
+        exposure.gateway.startup().probe_unlisted(context, patience).await;
     }
 }
 
@@ -24,8 +24,8 @@ pub async fn ensure_started(exposure: &Exposure, agent: &AgentHandle) {
         Startup::TryUnlisted => {
             Box::pin(try_servers(exposure, &RequestContext::detached(agent))).await;
         }
-        Startup::StartAll => Box::pin(exposure.gateway.start_all(agent)).await,
-        Startup::RunAll => Box::pin(exposure.gateway.start_all_and_wait(agent)).await,
+        Startup::StartAll => Box::pin(exposure.gateway.startup().start_all(agent)).await,
+        Startup::RunAll => Box::pin(exposure.gateway.startup().start_all_and_wait(agent)).await,
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn ensure_running(exposure: &Exposure, agent: &AgentHandle) {
     match exposure.traits().startup {
         Startup::OnDemand | Startup::TryUnlisted => ensure_started(exposure, agent).await,
         Startup::StartAll | Startup::RunAll => {
-            Box::pin(exposure.gateway.start_all_and_wait(agent)).await;
+            Box::pin(exposure.gateway.startup().start_all_and_wait(agent)).await;
         }
     }
 }

@@ -112,7 +112,7 @@ pub(super) async fn open_toolbox(
             return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
     };
-    let toolbox = match exposure.gateway.toolbox(&wanted.toolbox) {
+    let toolbox = match exposure.gateway.scope().toolbox(&wanted.toolbox) {
         Ok(toolbox) => toolbox,
         Err(error) => {
             return ToolCallReply::from_outcome(tool_results::call_error(
@@ -121,7 +121,7 @@ pub(super) async fn open_toolbox(
             ));
         }
     };
-    let opened = exposure.gateway.open_toolbox(toolbox, request.context).await;
+    let opened = exposure.gateway.startup().open_toolbox(toolbox, request.context).await;
     let (max, shows_apps) = (exposure.listing_bytes(), exposure.shows_apps());
     let giving = exposure.mode(request.lists).traits().delivery;
     let calls = match giving {

@@ -62,10 +62,10 @@ async fn forward_task_request(
     let server_ref = find_task_server(passed).await?;
     let context = passed.context();
     let gateway = exposure.gateway();
-    let outcome = if request.method == LIST && !gateway.can_list_all_tasks() {
-        gateway.list_own_tasks(&server_ref, &request.params, &context).await
+    let outcome = if request.method == LIST && !gateway.tasks().can_list_all_tasks() {
+        gateway.calls().list_own_tasks(&server_ref, &request.params, &context).await
     } else {
-        gateway.request(&server_ref, target, &request.params, &context).await
+        gateway.calls().request(&server_ref, target, &request.params, &context).await
     };
     let mut outcome = outcome.unwrap_or_else(|error| primitives::call_error_outcome(&error));
     // A call would have returned the same result (MCP 2025-11-25, basic/utilities/tasks).
@@ -79,13 +79,14 @@ async fn find_task_server(passed: &ForwardedRequest) -> Option<ServerRef> {
     let ForwardedRequest { exposure, request, .. } = passed;
     let gateway = exposure.gateway();
     let task = request.string_param("taskId").unwrap_or_default();
-    let known = gateway.task_server(&task, &passed.agent, passed.session.key()).await;
+    let known = gateway.tasks().task_server(&task, &passed.agent, passed.session.key()).await;
     if known.is_some() {
         return known;
     }
-    let speaking = gateway.running_servers_with_tasks();
+    let speaking = gateway.views().running_servers_with_tasks();
     let [only] = speaking.as_slice() else { return None };
-    let may_ask = || gateway.can_query_task(&task, only, &passed.agent, passed.session.key());
+    let may_ask =
+        || gateway.tasks().can_query_task(&task, only, &passed.agent, passed.session.key());
     (request.method == LIST || may_ask()).then(|| only.clone())
 }
 
@@ -93,10 +94,10 @@ async fn find_task_server(passed: &ForwardedRequest) -> Option<ServerRef> {
 async fn call_method(passed: &ForwardedRequest) -> Option<RpcOutcome> {
     let ForwardedRequest { exposure, request, .. } = passed;
     let (gateway, context) = (exposure.gateway(), passed.context());
-    let servers = gateway.find_extension_method(&request.method);
+    let servers = gateway.access().find_extension_method(&request.method);
     if servers.is_empty() {
         let params = json::object(request.params.iter().map(|(key, value)| (&**key, value)));
-        gateway.note_unresolved(&request.method, Some(&params), None, &context);
+        gateway.calls().note_unresolved(&request.method, Some(&params), None, &context);
         return None;
     }
     let owner = match owner_of_uri(passed, &servers).await {
@@ -110,7 +111,7 @@ async fn call_method(passed: &ForwardedRequest) -> Option<RpcOutcome> {
         None => request.params.clone(),
         Some(own) => with_own_uri(&request.params, &own),
     };
-    match gateway.call_extension_method(&method, &params, &context).await {
+    match gateway.calls().call_extension_method(&method, &params, &context).await {
         Ok(outcome) => Some(outcome),
         Err(CallError::UnknownTool { .. }) => None,
         Err(error) => Some(primitives::call_error_outcome(&error)),

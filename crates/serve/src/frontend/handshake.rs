@@ -82,7 +82,7 @@ pub(crate) async fn initialize(
     }
     if everything {
         // Stored instructions of servers are available without starting them.
-        exposure.gateway().wait_for_stored_listings().await;
+        exposure.gateway().views().wait_for_stored_listings().await;
     }
     let instructions = exposure.instructions(ListMutability::Mutable);
     if everything {
@@ -166,7 +166,7 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     for toolbox in toolboxes {
         for (server, abilities) in snapshot.view(&toolbox).abilities() {
             let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
-            for (name, settings) in gateway.usable_extensions(&at, abilities) {
+            for (name, settings) in gateway.scope().usable_extensions(&at, abilities) {
                 if extensions.insert(name.to_string(), json!(settings)).is_some() {
                     ambiguous.insert(name);
                 }

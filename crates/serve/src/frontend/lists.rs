@@ -27,7 +27,7 @@ pub(crate) async fn tools(session: &AgentSession, request: &AgentRequest, respon
     }
     begin(session, &exposure, request, Some(&making)).await;
     if exposure.own_tools_name_tools() || exposure.shows_apps() {
-        exposure.gateway().wait_for_stored_listings().await;
+        exposure.gateway().views().wait_for_stored_listings().await;
     }
     let (chosen, version) = session.chosen();
     let tools = exposure.tools(request.meta.list_mutability(), &chosen);

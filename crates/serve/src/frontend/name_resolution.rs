@@ -81,9 +81,9 @@ fn in_views(exposure: &Exposure, uri: &str) -> Vec<(ServerRef, String)> {
     }
     // A URI in the workbench's scheme contains the server name, so only that server is a candidate.
     if has_our_scheme(uri) {
-        return gateway.resolve_own_uri(uri).into_iter().collect();
+        return gateway.scope().resolve_own_uri(uri).into_iter().collect();
     }
-    let running = gateway.running_servers();
+    let running = gateway.servers().running_servers();
     // A template may match the URI, or only a tool result may have contained it.
     let mut likely = Vec::new();
     let mut others = Vec::new();

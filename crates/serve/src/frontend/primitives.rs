@@ -150,7 +150,7 @@ struct NotVisible;
 
 /// Reports a prompt that was withheld from the agent, if `name` is one.
 fn note_unknown_prompt(passed: &ForwardedRequest, name: &str) {
-    passed.exposure.gateway().record_denied_prompt(name, &passed.context());
+    passed.exposure.gateway().access().record_denied_prompt(name, &passed.context());
 }
 
 async fn relay(
@@ -160,7 +160,8 @@ async fn relay(
 ) -> Result<RpcOutcome, NotVisible> {
     let ForwardedRequest { exposure, request, .. } = passed;
     let context = passed.context();
-    let outcome = exposure.gateway().request(server, target, &request.params, &context).await;
+    let outcome =
+        exposure.gateway().calls().request(server, target, &request.params, &context).await;
     let outcome = match outcome {
         Err(CallError::UnknownPrimitive { .. }) => return Err(NotVisible),
         outcome => outcome.unwrap_or_else(|error| call_error_outcome(&error)),
@@ -194,7 +195,7 @@ pub(crate) async fn set_log_level(
     let agent = session.presence(&request.meta);
     agent.set_log_level(level);
     session.save().await;
-    session.exposure(&request.meta).gateway().pass_on_log_level(&agent).await;
+    session.exposure(&request.meta).gateway().servers().pass_on_log_level(&agent).await;
     Ok(RpcOutcome::Result(json::object([])))
 }
 
@@ -231,7 +232,7 @@ pub(crate) async fn subscribe_at_first(
 ) -> Option<Result<RpcOutcome, CallError>> {
     let mut last = None;
     for (server, own) in known {
-        let subscribed = gateway.subscribe(&server, &own, uri, subscriber).await;
+        let subscribed = gateway.calls().subscribe(&server, &own, uri, subscriber).await;
         let is_elsewhere = matches!(subscribed, Err(CallError::UnknownPrimitive { .. }));
         last = Some(subscribed);
         if !is_elsewhere {
@@ -252,6 +253,7 @@ pub(crate) async fn unsubscribe(
     for (server, own) in name_resolution::all_resource_owners(&exposure, &uri) {
         let gateway = exposure.gateway();
         gateway
+            .calls()
             .unsubscribe(&server, &own, &agent)
             .await
             .map_err(|error| call_error_outcome(&error))?;

@@ -245,7 +245,7 @@ impl AgentSession {
             ("notifications/initialized", _) => {}
             ("notifications/roots/list_changed", Some(introduced)) => {
                 let gateway = introduced.gateway.borrow().clone();
-                gateway.notify_roots_changed(&self.live.agent);
+                gateway.servers().notify_roots_changed(&self.live.agent);
             }
             _ => tracing::debug!(method, ?params, "ignored notification"),
         }
@@ -365,9 +365,9 @@ impl AgentSession {
         let Some(ClientSetup { gateway, client, .. }) = self.introduced.get() else { return };
         let mut gateways = gateway.clone();
         let mut exposure = self.exposure_for(gateways.borrow_and_update().clone(), client);
-        let mut snapshots = exposure.gateway().snapshots();
+        let mut snapshots = exposure.gateway().views().snapshots();
         // Loading cached listings isn't a change: they are part of the agent's first list.
-        exposure.gateway().wait_for_stored_listings().await;
+        exposure.gateway().views().wait_for_stored_listings().await;
         if goes_on {
             self.lists_in_progress.built().await;
         }
@@ -385,8 +385,8 @@ impl AgentSession {
                     }
                     let next = self.exposure_for(gateways.borrow_and_update().clone(), client);
                     let before = std::mem::replace(&mut exposure, next);
-                    before.gateway().move_agent(self.live.agent.id, exposure.gateway());
-                    snapshots = exposure.gateway().snapshots();
+                    before.gateway().access().move_agent(self.live.agent.id, exposure.gateway().access());
+                    snapshots = exposure.gateway().views().snapshots();
                     snapshots.mark_unchanged();
                     let changed = self.state(|state| state.replace(&before, &exposure));
                     self.start_unlisted_servers(&exposure, &self.chosen().0.opened, &self.live.agent);
@@ -418,7 +418,7 @@ impl AgentSession {
             let (exposure, agent) = (exposure.clone(), agent.clone());
             self.app.tasks.spawn(async move { startup::ensure_started(&exposure, &agent).await });
         } else if exposure.lists_server_tools(ListMutability::Mutable) {
-            exposure.gateway().start_unlisted(opened, agent);
+            exposure.gateway().startup().start_unlisted(opened, agent);
         }
     }
 
@@ -437,7 +437,7 @@ impl AgentSession {
         waits: bool,
     ) -> bool {
         // A reload of the configuration may have removed it.
-        let is_gone = exposure.gateway().toolbox(toolbox.as_str()).is_err();
+        let is_gone = exposure.gateway().scope().toolbox(toolbox.as_str()).is_err();
         if exposure.starts_all_servers() || is_gone {
             return true;
         }
@@ -526,7 +526,7 @@ impl AgentSession {
         else {
             return;
         };
-        let keeps_apart = introduced.gateway.borrow().has_isolated_servers();
+        let keeps_apart = introduced.gateway.borrow().servers().has_isolated_servers();
         if keeps_apart {
             self.save().await;
         }
@@ -548,7 +548,8 @@ impl AgentSession {
         let introduced = self.introduced.get();
         let (isolated, configuration) = match introduced {
             Some(introduced) if self.live.ownership.is_shared() => {
-                let apart = introduced.gateway.borrow().isolated_servers_of(&self.live.agent);
+                let apart =
+                    introduced.gateway.borrow().servers().isolated_servers_of(&self.live.agent);
                 let lost = self.live.agent.lost();
                 (
                     apart.into_iter().chain(lost).collect(),

@@ -106,7 +106,9 @@ impl ShownLists {
         chosen: &mut SessionChoices,
     ) -> ListChanges {
         let tools = before.tools(mutability, chosen);
-        chosen.opened.retain(|toolbox| exposure.gateway().toolbox(toolbox.as_str()).is_ok());
+        chosen
+            .opened
+            .retain(|toolbox| exposure.gateway().scope().toolbox(toolbox.as_str()).is_ok());
         let snapshot = exposure.gateway().snapshot();
         let mut changed = self.update(exposure, mutability, chosen, &snapshot);
         changed.tools |= tools != exposure.tools(mutability, chosen);

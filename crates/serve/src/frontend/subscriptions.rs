@@ -165,7 +165,7 @@ impl Subscription<'_> {
         mut events: events::Receiver,
     ) -> Result<(), ListenError> {
         // Take the baseline before acknowledging, so that no change in between is missed.
-        let mut snapshots = self.exposure.gateway().snapshots();
+        let mut snapshots = self.exposure.gateway().views().snapshots();
         let mut shown = ShownLists::default();
         let mut chosen = SessionChoices::default();
         let mutability = ListMutability::Fixed;
@@ -181,8 +181,10 @@ impl Subscription<'_> {
         let tasks = std::mem::take(&mut wanted.task_ids);
         for task in tasks {
             let gateway = self.exposure.gateway();
-            if let Some(server) = gateway.task_server(&task, self.agent, self.session.key()).await {
-                let watched = gateway.watch_task(&server, &task, self.agent);
+            if let Some(server) =
+                gateway.tasks().task_server(&task, self.agent, self.session.key()).await
+            {
+                let watched = gateway.servers().watch_task(&server, &task, self.agent);
                 watched.map_err(|error| ListenError::Refused(call_error_outcome(&error)))?;
                 wanted.task_ids.insert(task);
             }
@@ -200,8 +202,8 @@ impl Subscription<'_> {
                     let gateway = self.gateways.borrow_and_update().clone();
                     let next = self.session.exposure_for(gateway, &self.client);
                     let before = std::mem::replace(&mut self.exposure, next);
-                    before.gateway().move_agent(self.agent.id, self.exposure.gateway());
-                    snapshots = self.exposure.gateway().snapshots();
+                    before.gateway().access().move_agent(self.agent.id, self.exposure.gateway().access());
+                    snapshots = self.exposure.gateway().views().snapshots();
                     snapshots.mark_unchanged();
                     let changed = shown.replace(&before, &self.exposure, mutability, &mut chosen);
                     drop(before);

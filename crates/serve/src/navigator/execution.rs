@@ -32,7 +32,7 @@ pub(crate) async fn call(
     let until = budget.deadline();
     let called = || {
         heard(&NavigationStep::Execution { tool: &tool.qualified_name(), id: &tool.id, arguments });
-        Box::pin(gateway.call(&tool.id, arguments, &[], &context))
+        Box::pin(gateway.calls().call(&tool.id, arguments, &[], &context))
     };
     let first = called().await;
     let Err(CallError::Server { server, error: backend::BackendError::StartFailed(failure) }) =

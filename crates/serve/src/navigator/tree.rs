@@ -134,8 +134,8 @@ async fn list(
     budget: &NavigationBudget,
     heard: &StepListener<'_>,
 ) -> Result<(), TaskError> {
-    if !gateway.unlisted().contains(at)
-        && gateway.failed_servers().iter().all(|(server, _)| server != at)
+    if !gateway.views().unlisted().contains(at)
+        && gateway.servers().failed_servers().iter().all(|(server, _)| server != at)
     {
         return Ok(());
     }

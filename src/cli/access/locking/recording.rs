@@ -181,8 +181,9 @@ fn listings(
             let heard = match &start.failure {
                 Some(failure) => Err(failure.reason.clone()),
                 None => gateway
+                    .servers()
                     .full_listing(&at)
-                    .map(|listing| (listing, gateway.server_info(&at)))
+                    .map(|listing| (listing, gateway.servers().server_info(&at)))
                     .ok_or_else(|| "it exited before its definitions were listed".to_owned()),
             };
             said.insert(name.clone(), heard);

@@ -48,7 +48,7 @@ pub(super) async fn inspect_servers(
         reach.annotate(&mut rows);
         (rows, reach.lines, failures)
     } else {
-        gateway.wait_for_stored_listings().await;
+        gateway.views().wait_for_stored_listings().await;
         let mut rows = configured(gateway.config());
         let failures = missing_programs::mark_missing(gateway.config(), &mut rows);
         let reach = options.details.then(|| ServersReach::resolve(global, gateway.config(), true));

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -46,17 +45,19 @@ fn tool(server: &str) -> ToolId {
 
 async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
     let (no_agent, tool) = (AgentHandle::new(None), tool(server));
-    let server = gateway.require_server(&server_ref(server)).unwrap();
-    let mut call = gateway.instrumentation.begin_call(
+    let server = gateway.servers().require_server(&server_ref(server)).unwrap();
+    let mut call = gateway.calls().instrumentation.begin_call(
         &tool,
         Ok(&server.meters),
         None,
         &RequestContext::detached(&no_agent),
     );
-    gateway.limiters.check_rate_limits(&tool, server, &mut call.context).await.map_err(|error| {
-        assert_eq!(call.context.details.stop_reason, Some(CallStopReason::Rate));
-        said(error)
-    })
+    gateway.calls().limits.check_rate_limits(&tool, server, &mut call.context).await.map_err(
+        |error| {
+            assert_eq!(call.context.details.stop_reason, Some(CallStopReason::Rate));
+            said(error)
+        },
+    )
 }
 
 fn said(error: CallError) -> (String, String) {
@@ -74,10 +75,10 @@ async fn enter(
 ) -> Result<(CallSlotsGuard, Duration), (String, String)> {
     let (no_agent, tool) = (AgentHandle::new(None), tool(server));
     let context = RequestContext::detached(&no_agent);
-    let of = gateway.require_server(&server_ref(server)).unwrap();
-    assert!(gateway.limiters.is_concurrency_limited(of));
-    let mut call = gateway.instrumentation.begin_call(&tool, Ok(&of.meters), None, &context);
-    let places = gateway.limiters.acquire_slots(&tool, of, &context, &mut call.context).await;
+    let of = gateway.servers().require_server(&server_ref(server)).unwrap();
+    let mut call =
+        gateway.calls().instrumentation.begin_call(&tool, Ok(&of.meters), None, &context);
+    let places = gateway.calls().limits.acquire_slots(&tool, of, &context, &mut call.context).await;
     let details = &call.context.details;
     assert_eq!(details.stop_reason, places.is_err().then_some(CallStopReason::Concurrency));
     places.map(|places| (places, details.queued)).map_err(said)

@@ -110,7 +110,8 @@ async fn found(gateways: &GatewayRegistry, query: &str) -> Vec<String> {
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
     let sought =
         ToolQuery { query, toolbox: None, server: None, finds: ScoreCutoff::Relevant, limit: 5 };
-    let found = gateway.search(sought, &RequestContext::detached(&AgentHandle::new(None))).await;
+    let found =
+        gateway.search().find(sought, &RequestContext::detached(&AgentHandle::new(None))).await;
     found.iter().map(|found| found.tool().server_definition.name.clone()).collect()
 }
 
@@ -149,7 +150,7 @@ async fn all_found(
         finds: ScoreCutoff::Relevant,
         limit: 5,
     });
-    let found = gateway.search_listed(&sought.collect::<Vec<_>>(), context).await;
+    let found = gateway.search().search_listed(&sought.collect::<Vec<_>>(), context).await;
     let names = |found: &ToolMatch| found.tool().server_definition.name.clone();
     found.iter().map(|found| found.iter().map(names).collect()).collect()
 }
@@ -179,8 +180,8 @@ async fn search_reports_progress_while_waiting_for_the_model() {
     let world = World::new().await;
     let gateways = world.start();
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    gateway.wait_for_stored_listings().await;
-    let turn = gateway.embedding.as_ref().unwrap().turn.lock().await;
+    gateway.views().wait_for_stored_listings().await;
+    let turn = gateway.search().embedding.as_ref().unwrap().turn.lock().await;
     let (sender, mut told) = events::channel(8);
     let no_agent = AgentHandle::new(None);
     let context = RequestContext {
@@ -209,8 +210,10 @@ async fn too_many_tools_skip_the_embedding_model() {
     let no_agent = AgentHandle::new(None);
     let described = || -> Vec<String> { panic!("texts were built for too many tools") };
     let many = IndexVectors::of(MAX_TEXTS);
-    let near =
-        gateway.similarities(&[WORD], &many, described, &RequestContext::detached(&no_agent)).await;
+    let near = gateway
+        .search()
+        .similarities(&[WORD], &many, described, &RequestContext::detached(&no_agent))
+        .await;
     assert_eq!((near, world.asked()), (None, vec![]));
     gateways.shut_down().await;
 }

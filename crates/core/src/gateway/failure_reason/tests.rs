@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{AgentHandle, PoolOptions};
 use crate::config;
-use crate::gateway::GatewayRegistry;
+use crate::gateway::{GatewayRegistry, RequestContext};
 use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::telemetry::Telemetry;
 
@@ -34,8 +34,9 @@ fn reason(
     let tool = ToolId { toolbox, server, tool: "t".to_owned() };
     let (meters, arguments) = (observer.meters("srv", "srv"), RawJson::encode(arguments));
     observer.live().snapshot();
-    let call = gateway.instrumentation.begin_call(&tool, Ok(&meters), Some(&arguments), &context);
-    gateway.end_call(call, called, &context);
+    let call =
+        gateway.calls().instrumentation.begin_call(&tool, Ok(&meters), Some(&arguments), &context);
+    gateway.calls().end_call(call, called, &context);
     let call = observer.live().snapshot().calls.into_iter().next().unwrap();
     Some((call.end.outcome.as_str(), call.reason?))
 }

@@ -65,7 +65,7 @@ async fn listener_receives_call_server_and_session_events() {
         server: ServerName::new("srv"),
         tool: "t".to_owned(),
     };
-    assert!(gateway.call(&tool, None, &[], &context).await.is_err());
+    assert!(gateway.calls().call(&tool, None, &[], &context).await.is_err());
     drop(guest);
     assert_eq!(
         *diary.0.lock(),

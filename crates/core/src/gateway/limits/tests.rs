@@ -14,9 +14,8 @@ async fn idle_limiters_are_swept() {
     let loaded = config::parse(text, Path::new("x.json"), Path::new("/"), &env);
     let config = loaded.unwrap().config;
     let limiters = Limiters::new(state::new_store());
-    let agent =
-        |name: usize| Caller { agent: Some(AgentName::new(name.to_string())), toolbox: None };
-    let named = |name: usize| limiters.of(&agent(name), &config).agent.unwrap();
+    let named =
+        |name: usize| limiters.of_agent(Some(&AgentName::new(name.to_string())), &config).unwrap();
     let known = || limiters.known.lock().limiters.len();
     advance(Rate::PERIOD * 2).await;
     for name in 0..FIRST_SWEEP {

@@ -8,12 +8,12 @@ use std::task::Poll;
 use serde_json::json;
 
 use crate::backend::{AgentEvent, RpcOutcome, events};
+use crate::gateway::error::CallError;
 use crate::gateway::macros::failure_report::{self, StepStatus, describe_call_error};
 use crate::gateway::macros::plan::Plan;
-use crate::gateway::macros::result;
-use crate::gateway::macros::values::{MissingValueError, Values, value_of};
-use crate::gateway::open_toolbox::heartbeat;
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::macros::values::{MissingValueError, Values, result, value_of};
+use crate::gateway::progress::heartbeat;
+use crate::gateway::request_context::RequestContext;
 use crate::json::RawJson;
 use crate::settings::{MacroConfig, StepConfig};
 
@@ -22,15 +22,25 @@ const EVENTS: usize = 16;
 /// that waits for a slot could time out.
 const MAX_PARALLEL_STEPS: usize = 8;
 
+/// The running call of a step.
+pub(crate) type StepCall<'a> =
+    Pin<Box<dyn Future<Output = Result<RpcOutcome, CallError>> + Send + 'a>>;
+
 struct RunningStep<'a> {
     at: usize,
-    call: Pin<Box<dyn Future<Output = Result<RawJson, String>> + Send + 'a>>,
+    call: StepCall<'a>,
 }
 
-struct MacroRun<'a> {
-    gateway: &'a Gateway,
+/// Why no further step starts.
+enum RunEnd {
+    StepFailed,
+    Stopped(&'static str),
+}
+
+/// A run of a macro. `call` calls the tool of a step, given by its index.
+pub(crate) struct MacroRun<'a, F> {
     config: &'a MacroConfig,
-    context: RequestContext<'a>,
+    call: F,
     /// For each step, `true` once it was sent to its server.
     sent: &'a [AtomicBool],
     most: usize,
@@ -39,60 +49,58 @@ struct MacroRun<'a> {
     stages: Vec<StepStatus>,
     values: Values<'a>,
     last: Option<RawJson>,
-    /// `true` if no further step starts.
-    is_over: bool,
-    /// Why no further step starts, unless a step failed.
-    stop_reason: Option<&'static str>,
+    end: Option<RunEnd>,
 }
 
-impl Gateway {
-    /// Runs the steps of a macro. After a failure, waits only for the steps already sent. Dropping
-    /// the future cancels the running calls.
-    pub(crate) async fn run_macro(
-        &self,
-        config: &MacroConfig,
+/// Returns a channel for the events of a run's steps.
+pub(crate) fn step_events() -> (events::Sender, events::Receiver) {
+    events::channel(EVENTS)
+}
+
+impl<'a, F: Fn(usize, Option<RawJson>) -> StepCall<'a>> MacroRun<'a, F> {
+    pub(crate) fn new(
+        config: &'a MacroConfig,
         inputs: Option<RawJson>,
-        context: &RequestContext<'_>,
-    ) -> RpcOutcome {
-        let steps = &config.steps;
-        let (sender, mut heard) = events::channel(EVENTS);
-        let sent: Vec<_> = steps.iter().map(|_| AtomicBool::new(false)).collect();
-        let mut run = MacroRun {
-            gateway: self,
+        max_concurrency: Option<u32>,
+        sent: &'a [AtomicBool],
+        call: F,
+    ) -> Self {
+        let most = max_concurrency.map_or(MAX_PARALLEL_STEPS, |most| most as usize);
+        Self {
             config,
-            // Progress of parallel steps can't be merged. Server requests have to be answered
-            // during the run, because the agent can't repeat the request of a single step.
-            context: RequestContext {
-                is_modern: false,
-                wants_progress: false,
-                events: context.events.map(|_| &sender),
-                ..*context
-            },
-            sent: &sent,
-            most: self
-                .limiters
-                .max_concurrency()
-                .map_or(MAX_PARALLEL_STEPS, |most| MAX_PARALLEL_STEPS.min(most as usize)),
-            plan: Plan::new(steps),
+            call,
+            sent,
+            most: MAX_PARALLEL_STEPS.min(most),
+            plan: Plan::new(&config.steps),
             running: Vec::new(),
-            stages: steps.iter().map(|_| StepStatus::NotBegun).collect(),
+            stages: config.steps.iter().map(|_| StepStatus::NotBegun).collect(),
             values: Values::new(inputs),
             last: None,
-            is_over: false,
-            stop_reason: None,
-        };
+            end: None,
+        }
+    }
+
+    /// Runs the steps and passes their events on. `is_replaced` returns `true` once another gateway
+    /// serves the agent.
+    pub(crate) async fn run(
+        mut self,
+        mut heard: events::Receiver,
+        context: &RequestContext<'_>,
+        is_replaced: impl Fn() -> bool,
+    ) -> RpcOutcome {
+        let steps = &self.config.steps;
         let mut progress = MacroProgress { context, total: steps.len(), done: 0, beats: 0 };
         let mut heartbeat = heartbeat();
         loop {
-            run.begin();
-            if run.running.is_empty() {
+            self.begin(&is_replaced);
+            if self.running.is_empty() {
                 break;
             }
             tokio::select! {
                 biased;
                 Some(event) = heard.recv() => pass_on(event, context).await,
-                (at, ended) = next(&mut run.running) => {
-                    if run.ended(at, ended) {
+                (at, ended) = next(&mut self.running) => {
+                    if self.ended(at, step_result(ended)) {
                         progress.done(&steps[at]).await;
                     }
                 }
@@ -105,28 +113,26 @@ impl Gateway {
                 pass_on(event, context).await;
             }
         }
-        run.outcome()
+        self.outcome()
     }
-}
 
-impl<'a> MacroRun<'a> {
     /// Starts the steps that are ready, up to the limit. Once the run is over, drops the steps that
     /// were not sent yet.
-    fn begin(&mut self) {
-        if !self.is_over {
-            self.begin_more();
+    fn begin(&mut self, is_replaced: impl Fn() -> bool) {
+        if self.end.is_none() {
+            self.begin_more(is_replaced);
         }
-        if self.is_over {
+        if self.end.is_some() {
             self.running.retain(|step| self.sent[step.at].load(Ordering::Relaxed));
         }
     }
 
-    fn begin_more(&mut self) {
+    fn begin_more(&mut self, is_replaced: impl Fn() -> bool) {
         let steps = &self.config.steps;
         let ready = self.plan.begin(self.most.saturating_sub(self.running.len()));
-        if !ready.is_empty() && self.gateway.is_replaced.load(Ordering::Relaxed) {
-            self.is_over = true;
-            self.stop_reason = Some("the configuration has changed in the meantime");
+        if !ready.is_empty() && is_replaced() {
+            let why = "the configuration has changed in the meantime";
+            self.end = Some(RunEnd::Stopped(why));
             return;
         }
         let mut begun = Vec::new();
@@ -135,27 +141,16 @@ impl<'a> MacroRun<'a> {
                 Ok(given) => begun.push((at, given)),
                 Err(MissingValueError(pointer)) => {
                     self.stages[at] = StepStatus::Failed(format!("no value at `{pointer}`"));
-                    self.is_over = true;
+                    self.end = Some(RunEnd::StepFailed);
                 }
             }
         }
         // If the arguments of one step are missing, none of this batch starts.
-        for (at, given) in begun.into_iter().filter(|_| !self.is_over) {
-            let context = RequestContext { sent_flag: Some(&self.sent[at]), ..self.context };
-            self.running.push(self.step(at, given, context));
+        if self.end.is_none() {
+            let begun = begun.into_iter();
+            self.running
+                .extend(begun.map(|(at, given)| RunningStep { at, call: (self.call)(at, given) }));
         }
-    }
-
-    fn step(
-        &self,
-        at: usize,
-        given: Option<RawJson>,
-        context: RequestContext<'a>,
-    ) -> RunningStep<'a> {
-        let (gateway, tool) = (self.gateway, &self.config.steps[at].tool);
-        let call =
-            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], &context).await) });
-        RunningStep { at, call }
     }
 
     fn ended(&mut self, at: usize, ended: Result<RawJson, String>) -> bool {
@@ -170,27 +165,28 @@ impl<'a> MacroRun<'a> {
                 self.plan.done(at);
                 StepStatus::Done
             }
-            Err(why) => StepStatus::Failed(why),
+            Err(why) => {
+                self.end.get_or_insert(RunEnd::StepFailed);
+                StepStatus::Failed(why)
+            }
         };
-        self.is_over |= !is_done;
         is_done
     }
 
     fn outcome(self) -> RpcOutcome {
-        let Self { config, stages, values, last, is_over, stop_reason: besides, .. } = self;
-        let made = match (&config.result, last) {
-            _ if is_over => None,
-            (None, last) => last.map(|last| Ok(RpcOutcome::Result(last))),
-            (Some(template), _) => Some(values.fill(template).map(|value| result(&value))),
+        let Self { config, stages, values, last, end, .. } = self;
+        let why = match (end, &config.result, last) {
+            (None, None, Some(last)) => return RpcOutcome::Result(last),
+            (None, Some(template), _) => match values.fill(template) {
+                Ok(value) => return result(&value),
+                Err(MissingValueError(pointer)) => {
+                    Some(format!("no value for the result at `{pointer}`"))
+                }
+            },
+            (Some(RunEnd::Stopped(why)), ..) => Some(why.to_owned()),
+            (Some(RunEnd::StepFailed) | None, ..) => None,
         };
-        match made {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(MissingValueError(pointer))) => {
-                let why = format!("no value for the result at `{pointer}`");
-                failure_report::failure_report(config, &stages, &values, Some(&why))
-            }
-            None => failure_report::failure_report(config, &stages, &values, besides),
-        }
+        failure_report::failure_report(config, &stages, &values, why.as_deref())
     }
 }
 
@@ -205,7 +201,7 @@ fn arguments(step: &StepConfig, values: &Values<'_>) -> Result<Option<RawJson>, 
     step.arguments.as_ref().map(|arguments| values.fill(arguments)).transpose()
 }
 
-fn ended(called: Result<RpcOutcome, CallError>) -> Result<RawJson, String> {
+fn step_result(called: Result<RpcOutcome, CallError>) -> Result<RawJson, String> {
     match called {
         Ok(RpcOutcome::Result(result)) => {
             let is = |key: &str, value: &str| {
@@ -231,7 +227,7 @@ fn ended(called: Result<RpcOutcome, CallError>) -> Result<RawJson, String> {
     }
 }
 
-async fn next(running: &mut Vec<RunningStep<'_>>) -> (usize, Result<RawJson, String>) {
+async fn next(running: &mut Vec<RunningStep<'_>>) -> (usize, Result<RpcOutcome, CallError>) {
     poll_fn(|context| {
         for index in 0..running.len() {
             if let Poll::Ready(ended) = running[index].call.as_mut().poll(context) {

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use crate::backend::{self, RpcOutcome};
 use crate::catalog::shorten;
-use crate::gateway::CallError;
+use crate::gateway::error::CallError;
 use crate::gateway::macros::values::{Values, text_of};
 use crate::json::{self, RawJson};
 use crate::name::untrusted_text;

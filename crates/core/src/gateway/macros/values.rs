@@ -4,6 +4,10 @@
 
 use std::fmt::Write;
 
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::backend::RpcOutcome;
 use crate::json::{self, RawJson};
 use crate::settings::{Pointer, Template};
 
@@ -110,6 +114,17 @@ pub(crate) fn text_of(result: &RawJson) -> String {
         Some(block.member("text").filter(|_| is_text)?.decode_string_lossy()?.into_owned())
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a tool result with this value.
+pub(crate) fn result(value: &RawJson) -> RpcOutcome {
+    let string = value.decode_string();
+    let text = string.clone().unwrap_or_else(|| value.as_str());
+    let content = RawJson::encode(&json!([{"type": "text", "text": text}]));
+    let members = [("content", &content), ("structuredContent", value)];
+    // Without structured content, a string that looks like JSON would be read as JSON.
+    let is_told = string.is_none_or(|text| serde_json::from_str::<&RawValue>(&text).is_ok());
+    RpcOutcome::Result(json::object(members.into_iter().take(if is_told { 2 } else { 1 })))
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ async fn backend_is_chosen_by_affinity() {
     let tasks = TaskTracker::new();
     let gateways = GatewayRegistry::new(Arc::new(loaded.config), PoolOptions::default(), &tasks);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    let server = gateway.managed_servers().next().unwrap();
-    let used =
-        |agent: &AgentHandle| server.backend(agent, &gateway.pool).map(|backend| backend.id());
+    let server = gateway.servers().managed_servers().next().unwrap();
+    let used = |agent: &AgentHandle| {
+        server.backend(agent, &gateway.servers().pool).map(|backend| backend.id())
+    };
     let agent = |affinity| AgentHandle::new(None).with_affinity(affinity);
 
     let (one, other) = (agent(Affinity::Session), agent(Affinity::Session));
@@ -72,9 +73,10 @@ async fn process_quota_is_released_when_sessions_end() {
     let server = serde_json::json!({"command": "/no/such/program", "isolation": "session"});
     let gateways = many(&server);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    let server = gateway.managed_servers().next().unwrap();
-    let used =
-        |agent: &AgentHandle| server.backend(agent, &gateway.pool).map(|backend| backend.id());
+    let server = gateway.servers().managed_servers().next().unwrap();
+    let used = |agent: &AgentHandle| {
+        server.backend(agent, &gateway.servers().pool).map(|backend| backend.id())
+    };
     let [eve, ann] = purses(&gateways);
     let session = |quota: &Arc<CallerQuota>| AgentHandle::new(None).with_quota(Arc::clone(quota));
     let hers = [(); 3].map(|()| session(&eve));
@@ -102,10 +104,11 @@ async fn first_backend_of_an_interactive_server_is_free_of_quota() {
     let gateways = many(&server);
     let capabilities = RawJson::encode(&serde_json::json!({"roots": {}}));
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, Some(&capabilities));
-    let server = gateway.managed_servers().next().unwrap();
+    let server = gateway.servers().managed_servers().next().unwrap();
     let [eve, _] = purses(&gateways);
     let hers = [(); 4].map(|()| AgentHandle::new(None).with_quota(Arc::clone(&eve)));
-    let used = |n: usize| server.backend(&hers[n], &gateway.pool).map(|backend| backend.id());
+    let used =
+        |n: usize| server.backend(&hers[n], &gateway.servers().pool).map(|backend| backend.id());
     assert_eq!(used(0).unwrap(), server.shared.id());
     let own = used(1).unwrap();
     assert!(used(2).is_ok() && used(3).is_err());

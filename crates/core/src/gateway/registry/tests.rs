@@ -51,7 +51,7 @@ async fn unused_gateways_are_evicted_at_the_limit_per_caller() {
     for kind in &kinds {
         gateways.admit(&caller("ann"), Some(kind)).unwrap();
         let gateway = gateways.gateway_for(&caller("ann"), Some(kind));
-        assert_eq!(gateway.abilities(), ClientCapabilities::from_raw(kind));
+        assert_eq!(gateway.scope().capabilities, ClientCapabilities::from_raw(kind));
     }
     let count = gateways.state(|state| state.made.len());
     assert_eq!(count, MAX_GATEWAYS_PER_CALLER, "the other gateways were evicted");

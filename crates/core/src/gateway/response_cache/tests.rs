@@ -8,7 +8,8 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
-use crate::gateway::{Caller, GatewayRegistry, server_ref};
+use crate::gateway::scope::server_ref;
+use crate::gateway::{Caller, GatewayRegistry};
 use crate::name::ToolboxName;
 
 #[test]
@@ -41,18 +42,21 @@ async fn response_cache_is_bounded_and_shared_unless_a_server_sets_max_bytes() {
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
     let server = |name: &str| {
         gateway
+            .servers()
             .require_server(&server_ref(&ToolboxName::new(name), &ServerName::new(name)))
             .unwrap()
     };
-    let [a, b, own] = ["a", "b", "own"].map(|name| server(name).answers.clone().unwrap());
-    assert!(server("off").answers.is_none());
+    let [a, b, own] = ["a", "b", "own"].map(|name| server(name).settings.answers.clone().unwrap());
+    assert!(server("off").settings.answers.is_none());
     assert!(Arc::ptr_eq(&a.store, &b.store) && !Arc::ptr_eq(&a.store, &own.store));
     // A new configuration with the same limits reuses the cache.
     gateways.replace_config(config).await;
     let again = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    let again =
-        again.require_server(&server_ref(&ToolboxName::new("a"), &ServerName::new("a"))).unwrap();
-    assert!(Arc::ptr_eq(&a.store, &again.answers.as_ref().unwrap().store));
+    let again = again
+        .servers()
+        .require_server(&server_ref(&ToolboxName::new("a"), &ServerName::new("a")))
+        .unwrap();
+    assert!(Arc::ptr_eq(&a.store, &again.settings.answers.as_ref().unwrap().store));
 
     let key = |n: usize| ResponseKey {
         backend: server("a").shared.id(),

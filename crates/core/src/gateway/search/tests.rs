@@ -6,12 +6,17 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{Era, ListingRecord, ListingStore, LoginScope, PoolOptions, ServerTransport};
+use crate::backend::{
+    BackendId, Era, ListingRecord, ListingStore, LoginScope, PoolOptions, ServerTransport,
+};
+use crate::catalog::rank::ScoreCutoff;
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::config;
 use crate::gateway::{AgentHandle, Caller, GatewayRegistry};
+use crate::json::RawJson;
 use crate::name::{ExposedName, ToolId};
 use crate::settings::Protocol;
+use crate::toolbox::{ExposedTool, ServerView};
 
 fn toolbox(name: &str, source: usize, about: &str, tools: &[(&str, &str)]) -> SearchableToolbox {
     toolbox_of("srv", name, source, about, tools)
@@ -135,8 +140,8 @@ async fn concurrent_searches_share_one_index() {
     let options = PoolOptions { store: Some(store), ..PoolOptions::default() };
     let gateways = GatewayRegistry::new(Arc::new(config), options, &TaskTracker::new());
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    gateway.wait_for_stored_listings().await;
-    let (one, other) = tokio::join!(gateway.tool_index(), gateway.tool_index());
+    gateway.views().wait_for_stored_listings().await;
+    let (one, other) = tokio::join!(gateway.search().tool_index(), gateway.search().tool_index());
     assert!(Arc::ptr_eq(&one, &other));
     let no_agent = AgentHandle::new(None);
     let sought = ToolQuery {
@@ -146,10 +151,10 @@ async fn concurrent_searches_share_one_index() {
         finds: ScoreCutoff::Relevant,
         limit: 1,
     };
-    let found = gateway.search(sought, &RequestContext::detached(&no_agent)).await;
+    let found = gateway.search().find(sought, &RequestContext::detached(&no_agent)).await;
     assert_eq!(found[0].tool().id.tool, "tool_17");
     let sought = ToolQuery { query: "parcels in a box", limit: 3, ..sought };
-    assert_eq!(gateway.search(sought, &RequestContext::detached(&no_agent)).await.len(), 3);
-    assert!(gateway.failed_servers().is_empty(), "the server was not started");
+    assert_eq!(gateway.search().find(sought, &RequestContext::detached(&no_agent)).await.len(), 3);
+    assert!(gateway.servers().failed_servers().is_empty(), "the server was not started");
     gateways.shut_down().await;
 }

@@ -6,9 +6,12 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
+use crate::backend::ClientCapabilities;
 use crate::catalog::{Definition, ToolDefinition};
 use crate::config;
-use crate::gateway::Caller;
+use crate::gateway::caller::Caller;
+use crate::gateway::clock::Clock;
+use crate::gateway::interner::Interner;
 use crate::json::RawJson;
 use crate::name::AgentName;
 use crate::policy::{Policies, UnixTime};
@@ -19,12 +22,24 @@ fn policies(file: &serde_json::Value) -> Policies {
     Policies::new(Arc::new(file.unwrap().config))
 }
 
-fn terms(policies: &Policies, agent: Option<&AgentName>) -> GatewayScope {
+fn terms(policies: &Policies, agent: Option<&AgentName>) -> Arc<GatewayScope> {
+    Arc::new(terms_with(policies, agent, Arc::default(), Clock::default()))
+}
+
+fn terms_with(
+    policies: &Policies,
+    agent: Option<&AgentName>,
+    interner: Arc<Interner>,
+    clock: Clock,
+) -> GatewayScope {
     GatewayScope {
         caller: Caller { agent: agent.cloned(), ..Caller::ANONYMOUS },
         config: policies.visible_config(agent, None),
         policy: policies.for_agent(agent),
-        world: Arc::default(),
+        interner,
+        clock,
+        capabilities: ClientCapabilities::NONE,
+        is_namespaced: false,
     }
 }
 
@@ -50,9 +65,7 @@ fn macros_follow_the_availability_of_their_tools() {
         (server_ref("two", "two"), two),
         (server_ref("one", "macros"), BackendId::NONE),
     ];
-    let clock = Clock::default();
-    let mut writer =
-        SnapshotWriter::new(&terms(&policies, None), clock, HashMap::from_iter(sources), false);
+    let mut writer = SnapshotWriter::new(&terms(&policies, None), HashMap::from_iter(sources));
     let mut lists = |last: &Snapshot, backend: BackendId, tools: &[&str]| {
         writer.seed(backend, VersionedListing { version: 1, listing: listing(tools) });
         writer.rebuild_changed(last, &HashSet::from([backend]))
@@ -104,12 +117,7 @@ fn listed(version: u64, listing: &Arc<Listing>) -> VersionedListing {
 #[test]
 fn new_listing_rebuilds_only_the_view_of_its_server() {
     let (policies, sources, [one, two]) = two_servers();
-    let mut writer = SnapshotWriter::new(
-        &terms(&policies, Some(&AgentName::new("ann"))),
-        Clock::default(),
-        sources,
-        false,
-    );
+    let mut writer = SnapshotWriter::new(&terms(&policies, Some(&AgentName::new("ann"))), sources);
     let mut comes = |last: &Snapshot, backend, version, tools: &[&str]| {
         let change = ChangeKind::Listed(listed(version, &listing(tools)));
         writer.apply(last, [BackendChange { backend, change }].into_iter()).unwrap()
@@ -134,12 +142,7 @@ fn new_listing_rebuilds_only_the_view_of_its_server() {
 #[tokio::test]
 async fn queued_changes_are_published_together() {
     let (policies, sources, [one, two]) = two_servers();
-    let writer = SnapshotWriter::new(
-        &terms(&policies, Some(&AgentName::new("ann"))),
-        Clock::default(),
-        sources,
-        false,
-    );
+    let writer = SnapshotWriter::new(&terms(&policies, Some(&AgentName::new("ann"))), sources);
     let (changes, heard) = mpsc::channel(8);
     for (backend, version, tools) in [(one, 1, ["a"]), (two, 1, ["b"]), (one, 2, ["c"])] {
         let change = ChangeKind::Listed(listed(version, &listing(&tools)));
@@ -173,8 +176,9 @@ fn agents_with_equal_views_share_them() {
     let world = Arc::default();
     let lens = |agent: &str| {
         let agent = AgentName::new(agent);
-        let scope = GatewayScope { world: Arc::clone(&world), ..terms(&policies, Some(&agent)) };
-        let mut writer = SnapshotWriter::new(&scope, Clock::default(), sources.clone(), false);
+        let (world, clock) = (Arc::clone(&world), Clock::default());
+        let scope = Arc::new(terms_with(&policies, Some(&agent), world, clock));
+        let mut writer = SnapshotWriter::new(&scope, sources.clone());
         writer.seed(one, listed(1, &listings[0]));
         writer.seed(two, listed(1, &listings[1]));
         writer.rebuild_changed(&Snapshot::nothing(true), &HashSet::from([one, two])).lens
@@ -209,7 +213,8 @@ async fn tool_follows_its_time_window() {
     let noon = UnixTime::new(12 * 60 * 60);
     let clock = Clock::Runtime(noon, Instant::now());
     let sources = HashMap::from_iter([(server_ref, id)]);
-    let mut writer = SnapshotWriter::new(&terms(&policies, Some(&agent)), clock, sources, false);
+    let scope = Arc::new(terms_with(&policies, Some(&agent), Arc::default(), clock));
+    let mut writer = SnapshotWriter::new(&scope, sources);
     writer.seed(id, VersionedListing { version: 3, listing: listing(&["get", "deploy"]) });
     let (_changes, heard) = mpsc::channel(1);
     let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));

@@ -31,14 +31,14 @@ async fn failed_server_blocks_nobody_and_is_reported() {
     let gateways = GatewayRegistry::new(Arc::clone(&config), options(), &tasks);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
     let no_agent = AgentHandle::new(None);
-    gateway.wait_for_stored_listings().await;
-    assert_eq!(names(gateway.unlisted()), ["broken"]);
-    assert_eq!(names(gateway.failed_servers().into_iter().map(|(at, _)| at)), ["old"]);
-    let mut snapshots = gateway.snapshots();
+    gateway.views().wait_for_stored_listings().await;
+    assert_eq!(names(gateway.views().unlisted()), ["broken"]);
+    assert_eq!(names(gateway.servers().failed_servers().into_iter().map(|(at, _)| at)), ["old"]);
+    let mut snapshots = gateway.views().snapshots();
     snapshots.mark_unchanged();
-    gateway.ensure_listed(&RequestContext::detached(&no_agent)).await;
-    assert_eq!(names(gateway.unlisted()), ["broken"]);
-    let failures = gateway.failed_servers();
+    gateway.startup().ensure_listed(&RequestContext::detached(&no_agent)).await;
+    assert_eq!(names(gateway.views().unlisted()), ["broken"]);
+    let failures = gateway.servers().failed_servers();
     assert!(failures[0].1.reason.contains("/no/such/program"), "{failures:?}");
     assert_eq!(names(failures.into_iter().map(|(at, _)| at)), ["broken", "old"]);
     snapshots.changed().await.expect("a changed snapshot");
@@ -60,9 +60,9 @@ async fn failed_server_blocks_nobody_and_is_reported() {
     store.save(&reach, crate::settings::Protocol::Auto, &record).unwrap();
     let gateways = GatewayRegistry::new(config, options(), &tasks);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
-    gateway.ensure_listed(&RequestContext::detached(&no_agent)).await;
-    assert_eq!(names(gateway.unlisted()), [""; 0]);
-    assert_eq!(names(gateway.stored_listings().into_iter().map(|(at, _)| at)), ["broken"]);
-    assert_eq!(names(gateway.failed_servers().into_iter().map(|(at, _)| at)), ["old"]);
+    gateway.startup().ensure_listed(&RequestContext::detached(&no_agent)).await;
+    assert_eq!(names(gateway.views().unlisted()), [""; 0]);
+    assert_eq!(names(gateway.views().stored_listings().into_iter().map(|(at, _)| at)), ["broken"]);
+    assert_eq!(names(gateway.servers().failed_servers().into_iter().map(|(at, _)| at)), ["old"]);
     gateways.shut_down().await;
 }

@@ -29,7 +29,7 @@ const PURPOSE: &str = "modular-mcp manages multiple MCP servers as organized gro
 pub(crate) fn tools(gateway: &Gateway) -> Vec<RawJson> {
     let toolboxes = &gateway.config().toolboxes;
     let mut failures: HashMap<ToolboxName, Vec<FailedServer>> = HashMap::new();
-    for (server_ref, failed) in gateway.failed_servers() {
+    for (server_ref, failed) in gateway.servers().failed_servers() {
         failures.entry(server_ref.toolbox).or_default().push(failed);
     }
     let (mut available, mut unavailable) = (Vec::new(), Vec::new());

@@ -213,7 +213,7 @@ pub(crate) fn unsearched(
     toolbox: Option<&ToolboxName>,
     server: Option<&ServerName>,
 ) -> Vec<(String, String)> {
-    let unsearched = gateway.unsearchable_servers(toolbox, server).into_iter();
+    let unsearched = gateway.search().unsearchable_servers(toolbox, server).into_iter();
     let said = unsearched.map(|(at, failed)| {
         let why = match failed {
             Some(failed) => {

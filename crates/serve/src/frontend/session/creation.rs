@@ -84,12 +84,12 @@ pub async fn adopt(
 async fn notify_missed_changes(session: &AgentSession) {
     let exposure = session.exposure(&RequestMeta::legacy());
     let gateway = exposure.gateway();
-    gateway.wait_for_stored_listings().await;
+    gateway.views().wait_for_stored_listings().await;
     let (chosen, _) = session.chosen();
     if exposure.starts_all_servers() {
         session.start_unlisted_servers(&exposure, &chosen.opened, &session.live.agent);
     } else {
-        gateway.list_within(&chosen.opened, &session.live.agent, LISTING_TIMEOUT).await;
+        gateway.startup().list_within(&chosen.opened, &session.live.agent, LISTING_TIMEOUT).await;
     }
     session.refresh(&exposure, None).await;
     let digests = session.state(|state| state.digests.clone());
@@ -129,7 +129,7 @@ pub async fn restored_copy(session: &Arc<AgentSession>) -> Arc<AgentSession> {
     for uri in session.state(|state| std::mem::take(&mut state.subscriptions)) {
         for (server, own) in name_resolution::all_resource_owners(&exposure, &uri) {
             let gateway = exposure.gateway();
-            let _gone = gateway.unsubscribe(&server, &own, &session.live.agent).await;
+            let _gone = gateway.calls().unsubscribe(&server, &own, &session.live.agent).await;
         }
     }
     match restore(&session.live, session.current.clone(), &record).await {
@@ -170,7 +170,9 @@ async fn restore(
     let ListState { is_given, is_current, is_ignored, .. } = record.lists;
     session.state(|state| {
         let chosen = Arc::make_mut(&mut state.chosen);
-        chosen.opened.retain(|toolbox| exposure.gateway().toolbox(toolbox.as_str()).is_ok());
+        chosen
+            .opened
+            .retain(|toolbox| exposure.gateway().scope().toolbox(toolbox.as_str()).is_ok());
         if is_given {
             let tools = exposure.tools(ListMutability::Mutable, &state.chosen);
             state.shown.give(&exposure, &tools);

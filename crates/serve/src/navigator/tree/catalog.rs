@@ -20,7 +20,7 @@ impl<'a> CatalogTree<'a> {
     }
 
     fn standing(&self, service: &CatalogService, tool: &str) -> ToolAvailability {
-        self.gateway.tool_availability(&own_id(service, tool))
+        self.gateway.views().tool_availability(&own_id(service, tool))
     }
 
     /// Returns a service with the tools available to the agent, or `None` without any.
@@ -58,7 +58,7 @@ impl<'a> CatalogTree<'a> {
             tool: (*tool).clone(),
         };
         let files = named.iter().map(file).collect();
-        let definitions = self.gateway.read_tool_files(files).await;
+        let definitions = self.gateway.views().read_tool_files(files).await;
         let (mut tools, mut unreadable) = (Vec::new(), None);
         for ((id, category, service, name), definition) in named.into_iter().zip(definitions) {
             let definition = match definition {

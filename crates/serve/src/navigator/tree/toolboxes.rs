@@ -59,19 +59,19 @@ impl<'a> ToolboxTree<'a> {
         view: &'b ToolboxView,
         server: &ServerName,
     ) -> impl Iterator<Item = &'b ExposedTool> {
-        let shows_apps = self.gateway.shows_apps();
+        let shows_apps = self.gateway.scope().shows_apps();
         view.tools_of(server).iter().filter(move |tool| !(shows_apps && is_app_only(tool)))
     }
 
     fn has_failed(&self, at: &ServerRef) -> bool {
-        self.gateway.failed_servers().iter().any(|(server, _)| server == at)
+        self.gateway.servers().failed_servers().iter().any(|(server, _)| server == at)
     }
 }
 
 impl ToolTree for ToolboxTree<'_> {
     fn categories(&self) -> Vec<CategoryNode> {
         let snapshot = self.gateway.snapshot();
-        let unlisted = self.gateway.unlisted();
+        let unlisted = self.gateway.views().unlisted();
         let toolboxes = self.gateway.config().toolboxes.iter();
         let categories = toolboxes.map(|toolbox| {
             let view = snapshot.view(&toolbox.name);
@@ -100,7 +100,7 @@ impl ToolTree for ToolboxTree<'_> {
     }
 
     async fn ensure_listed(&self) {
-        self.gateway.ensure_listed(&self.context).await;
+        self.gateway.startup().ensure_listed(&self.context).await;
     }
 
     async fn rank_tools(
@@ -110,15 +110,15 @@ impl ToolTree for ToolboxTree<'_> {
     ) -> Result<Vec<(ToolNode, Relevance)>, TaskError> {
         let finds = ScoreCutoff::None;
         let sought = ToolQuery { query: task, toolbox: None, server: None, finds, limit };
-        let found = self.gateway.search_listed(&[sought], &self.context).await;
-        let shows_apps = self.gateway.shows_apps();
+        let found = self.gateway.search().search_listed(&[sought], &self.context).await;
+        let shows_apps = self.gateway.scope().shows_apps();
         let found = found.iter().flatten();
         let for_model = found.filter(|found| !(shows_apps && is_app_only(found.tool())));
         Ok(for_model.map(|found| (tool(found.tool()), found.fit)).collect())
     }
 
     async fn absent_services(&self, task: &str) -> Vec<String> {
-        self.gateway.absent_services(task).await
+        self.gateway.search().absent_services(task).await
     }
 }
 
