@@ -95,14 +95,13 @@ pub(crate) async fn start_servers_with(
             if !is_wanted(&server_ref) {
                 continue;
             }
-            let ServerRef { toolbox, server } = server_ref;
             let index = waiting.len();
-            waiting.push(Some(format!("{toolbox}/{server}")));
-            let start =
-                gateway.startup().start(&toolbox, &server, &no_agent, StartPriority::Background);
+            waiting.push(Some(format!("{}/{}", server_ref.toolbox, server_ref.server)));
+            let start = gateway.startup().start(&server_ref, &no_agent, StartPriority::Background);
             let began = Instant::now();
             starting.spawn(async move {
                 let failure = start.await.err();
+                let ServerRef { toolbox, server } = server_ref;
                 let start = StartReport { toolbox, server, took: began.elapsed(), failure };
                 (index, start)
             });

@@ -135,9 +135,9 @@ impl Given {
         };
         if gateway.views().unlisted().contains(&tool.server_ref()) {
             let no_agent = AgentHandle::new(None);
-            let ToolId { toolbox, server, .. } = tool;
             // The call reports why the server doesn't start.
-            let _ = gateway.startup().start(toolbox, server, &no_agent, StartPriority::Call).await;
+            let _ =
+                gateway.startup().start(&tool.server_ref(), &no_agent, StartPriority::Call).await;
         }
         Some(RawJson::encode(&pairs_to_json(&pairs, schema().as_ref())))
     }

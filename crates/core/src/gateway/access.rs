@@ -95,7 +95,7 @@ impl AccessControl {
     /// Records which rule hides a tool, and returns the error for the agent.
     pub(crate) fn hidden_tool_error(&self, tool: &ToolId, call: &mut CallContext<'_>) -> CallError {
         call.mark_not_found(|| {
-            let server = self.servers.managed_server(&tool.toolbox, &tool.server)?;
+            let server = self.servers.managed_server(&tool.server_ref())?;
             Some(server.shared.connection()?.listed().listing)
         });
         let decision =

@@ -7,6 +7,7 @@ use crate::catalog::schema::format_violations;
 use crate::gateway::error::CallError;
 use crate::gateway::macros::values::text_of;
 use crate::gateway::models::Models;
+use crate::gateway::scope::server_ref;
 use crate::gateway::servers::Servers;
 use crate::json::RawJson;
 use crate::name::untrusted_text;
@@ -27,7 +28,8 @@ pub(crate) fn failure_reason(
 ) -> Option<String> {
     let subject = &call.subject;
     let server = subject.toolbox.zip(subject.server);
-    let server = server.and_then(|(toolbox, server)| servers.managed_server(toolbox, server));
+    let server =
+        server.and_then(|(toolbox, server)| servers.managed_server(&server_ref(toolbox, server)));
     let others = server.map(|server| server.spec().secrets());
     let others = others.into_iter().chain(subject.arguments.map(Redactor::from_members));
     let mut text = models.redact(text);

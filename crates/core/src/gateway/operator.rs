@@ -176,7 +176,7 @@ impl GatewayRegistry {
 
 impl ServerBackends {
     fn add(&mut self, servers: &Servers, at: &ServerRef, is_wanted: bool) {
-        let Some(server) = servers.managed_server(&at.toolbox, &at.server) else { return };
+        let Some(server) = servers.managed_server(at) else { return };
         let is_new = |links: &[Backend], backend: &Backend| {
             links.iter().all(|other| other.id() != backend.id())
         };

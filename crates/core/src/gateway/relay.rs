@@ -1,6 +1,6 @@
 //! Requests to a server, repeated if the server requires input from the agent.
 
-use crate::backend::{self, Backend, CallTimeouts, RequestGuard, RpcOutcome};
+use crate::backend::{self, Backend, CallTimeouts, OutgoingRequest, RequestGuard, RpcOutcome};
 use crate::gateway::request_context::RequestContext;
 use crate::json::{Member, RawJson};
 use crate::policy::{Admission, Permit};
@@ -38,14 +38,14 @@ impl RelayedRequest<'_> {
             Self::Call { permit, arguments, rest } => {
                 let arguments = arguments.map(|arguments| ("arguments", arguments));
                 let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
-                backend.call(permit, context.outgoing_request(&params, patience), guard).await
+                backend.call(permit, outgoing_request(context, &params, patience), guard).await
             }
             Self::Extension { permit, params } => {
                 let params: Vec<_> = members(params, added).collect();
                 backend
                     .call_extension_method(
                         permit,
-                        context.outgoing_request(&params, patience),
+                        outgoing_request(context, &params, patience),
                         guard,
                     )
                     .await
@@ -53,11 +53,20 @@ impl RelayedRequest<'_> {
             Self::Other { admission, method, params } => {
                 let params: Vec<_> = members(params, added).collect();
                 backend
-                    .request(admission, method, context.outgoing_request(&params, patience), guard)
+                    .request(admission, method, outgoing_request(context, &params, patience), guard)
                     .await
             }
         }
     }
+}
+
+fn outgoing_request<'a>(
+    context: &'a RequestContext<'_>,
+    params: &'a [(&'a str, &'a RawJson)],
+    patience: CallTimeouts,
+) -> OutgoingRequest<'a> {
+    let RequestContext { meta, log, events, sent_flag: sent, .. } = *context;
+    OutgoingRequest { params, meta, log, events, patience, sent }
 }
 
 fn members<'a>(

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::{AgentHandle, CallTimeouts, LogLevel, OutgoingRequest, events};
+use crate::backend::{AgentHandle, LogLevel, events};
 use crate::gateway::caller::Caller;
-use crate::json::{Member, RawJson};
+use crate::json::Member;
 use crate::state::SessionKey;
 
 #[derive(Clone, Copy)]
@@ -47,15 +47,6 @@ impl<'a> RequestContext<'a> {
             wants_progress: false,
             sent_flag: None,
         }
-    }
-
-    pub(crate) fn outgoing_request<'b>(
-        &'b self,
-        params: &'b [(&'b str, &'b RawJson)],
-        patience: CallTimeouts,
-    ) -> OutgoingRequest<'b> {
-        let Self { meta, log, events, sent_flag: sent, .. } = *self;
-        OutgoingRequest { params, meta, log, events, patience, sent }
     }
 
     /// `None` if the agent doesn't want progress.

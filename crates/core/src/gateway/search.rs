@@ -21,7 +21,7 @@ use crate::gateway::error::FailedServer;
 use crate::gateway::models::Models;
 use crate::gateway::progress::with_heartbeat;
 use crate::gateway::request_context::RequestContext;
-use crate::gateway::scope::GatewayScope;
+use crate::gateway::scope::{GatewayScope, server_ref};
 use crate::gateway::search::index::{
     LastIndex, SearchableToolbox, ToolIndex, ToolMatch, ToolQuery, is_in,
 };
@@ -230,7 +230,11 @@ impl Search {
         let toolboxes = self.scope.config.toolboxes.iter().zip(views);
         let shelved = |(toolbox, view): (&ToolboxConfig, Arc<ToolboxView>)| {
             let sources = toolbox.servers.iter().filter_map(|server| {
-                let source = self.servers.managed_server(&toolbox.name, &server.name)?.shared.id();
+                let source = self
+                    .servers
+                    .managed_server(&server_ref(&toolbox.name, &server.name))?
+                    .shared
+                    .id();
                 Some((server.name.clone(), source))
             });
             let about = toolbox.servers.iter().map(|server| {

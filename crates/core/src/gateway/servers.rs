@@ -71,12 +71,12 @@ impl Servers {
             }
             let spec = || backend_spec(config, toolbox, server, *capabilities, &pool, &whose);
             let at = server_ref(&toolbox.name, &server.name);
+            let old = before.and_then(|before| before.managed_server(&at));
             let login = place(&whose, server);
             let spec = match scope.interner.spec(at, *capabilities, login, spec) {
                 Ok(spec) => spec,
                 Err(failure) => return ServerEntry::Unavailable(failure),
             };
-            let old = before.and_then(|before| before.managed_server(&toolbox.name, &server.name));
             // A sole agent can't have more than one process per configured server.
             let most = config.limits.per_caller.max_processes;
             let settings = CallSettings {
@@ -114,12 +114,8 @@ impl Servers {
     }
 
     /// `None` if it can't be started.
-    pub(crate) fn managed_server(
-        &self,
-        toolbox: &ToolboxName,
-        server: &ServerName,
-    ) -> Option<&ManagedServer> {
-        match self.entries.get(&server_ref(toolbox, server))? {
+    pub(crate) fn managed_server(&self, at: &ServerRef) -> Option<&ManagedServer> {
+        match self.entries.get(at)? {
             ServerEntry::Managed(server) => Some(server),
             ServerEntry::Unavailable(_) | ServerEntry::Macros(_) => None,
         }
@@ -159,7 +155,7 @@ impl Servers {
     /// Returns the servers that can be started, in configuration order.
     pub(crate) fn servers_in_order(&self) -> impl Iterator<Item = (ServerRef, &ManagedServer)> {
         self.scope.server_refs().filter_map(|at| {
-            let server = self.managed_server(&at.toolbox, &at.server)?;
+            let server = self.managed_server(&at)?;
             Some((at, server))
         })
     }
@@ -224,7 +220,7 @@ impl Servers {
 
     /// Stops a running server; the next use starts it again.
     pub fn recycle_server(&self, toolbox: &ToolboxName, server: &ServerName) {
-        if let Some(server) = self.managed_server(toolbox, server) {
+        if let Some(server) = self.managed_server(&server_ref(toolbox, server)) {
             server.shared.recycle();
         }
     }
@@ -258,7 +254,7 @@ impl Servers {
         task: &str,
         agent: &AgentHandle,
     ) -> Result<(), CallError> {
-        if let Some(server) = self.managed_server(&at.toolbox, &at.server) {
+        if let Some(server) = self.managed_server(at) {
             let limits = &self.scope.config.limits.per_caller;
             server.current_backend(agent).watch_task(agent, task, limits)?;
         }
@@ -270,7 +266,7 @@ impl Servers {
     pub(crate) fn prepare_takeover(&self, before: &Self, in_use: &HashSet<BackendId>) {
         before.is_replaced.store(true, Ordering::Relaxed);
         let old = before.shared_backend_ids();
-        let previous = |at: &ServerRef| before.managed_server(&at.toolbox, &at.server);
+        let previous = |at: &ServerRef| before.managed_server(at);
         let id_of = |server: &ManagedServer| server.shared.id();
         let is_kept = |(at, server): &(ServerRef, &ManagedServer)| {
             previous(at).is_some_and(|previous| id_of(previous) == id_of(server))

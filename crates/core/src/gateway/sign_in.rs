@@ -43,10 +43,7 @@ impl SignIns {
         at: &ServerRef,
         back: RedirectTarget,
     ) -> Result<Arc<PendingLogin>, LoginError> {
-        let login = self
-            .servers
-            .managed_server(&at.toolbox, &at.server)
-            .and_then(|server| server.spec().reach.login());
+        let login = self.servers.managed_server(at).and_then(|server| server.spec().reach.login());
         let login = login.ok_or_else(|| {
             let hint = "check `headers` and `oauth` in its entry";
             LoginError::new("this server has no sign-in", hint)
@@ -55,15 +52,7 @@ impl SignIns {
     }
 
     pub(crate) fn login_target(&self, at: &ServerRef) -> Option<LoginTarget> {
-        Some(
-            self.servers
-                .managed_server(&at.toolbox, &at.server)?
-                .spec()
-                .reach
-                .login()?
-                .target()
-                .clone(),
-        )
+        Some(self.servers.managed_server(at)?.spec().reach.login()?.target().clone())
     }
 
     /// Returns the redirect target of a sign-in. `None` if it would be a listener on this machine
@@ -143,7 +132,7 @@ impl SignIns {
 
     /// Returns the sign-in that this gateway's users lack at a server, if any.
     pub fn required_sign_in(&self, at: &ServerRef) -> Option<RequiredSignIn> {
-        let login = self.servers.managed_server(&at.toolbox, &at.server)?.spec().reach.login()?;
+        let login = self.servers.managed_server(at)?.spec().reach.login()?;
         let target = Some(login).filter(|login| login.is_sign_in_required())?.target().clone();
         let is_waited_for = self.servers.pool.is_signing_in(&target);
         Some(RequiredSignIn { account: target.account, is_waited_for })

@@ -22,7 +22,7 @@ use crate::gateway::scope::{GatewayScope, server_ref};
 use crate::gateway::servers::{Servers, start_in_background};
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::views::{OFFERED, Views};
-use crate::name::{self, ServerName, ServerRef, ToolId, ToolboxName};
+use crate::name::{self, ServerRef, ToolId, ToolboxName};
 use crate::settings::ToolboxConfig;
 
 /// How long to wait for servers that aren't started for a specific request.
@@ -59,13 +59,11 @@ impl Startup {
     /// Dropping the future stops the wait but not the server.
     pub fn start(
         &self,
-        toolbox: &ToolboxName,
-        server: &ServerName,
+        at: &ServerRef,
         agent: &AgentHandle,
         urgency: StartPriority,
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
-        let at = server_ref(toolbox, server);
-        let backend = match self.servers.entries().get(&at) {
+        let backend = match self.servers.entries().get(at) {
             Some(ServerEntry::Managed(server)) => {
                 server.backend(agent, &self.servers.pool).map(|own| {
                     own.attach(agent);
@@ -77,11 +75,11 @@ impl Startup {
                 Err(BackendError::StartFailed(Arc::clone(failure)))
             }
             None => Err(BackendError::StartFailed(Arc::new(StartError::new(
-                format!("not in toolbox `{toolbox}`"),
+                format!("not in toolbox `{}`", at.toolbox),
                 "check the name".to_owned(),
             )))),
         };
-        let (server, agent, snapshots) = (server.clone(), agent.clone(), self.views.snapshots());
+        let (at, agent, snapshots) = (at.clone(), agent.clone(), self.views.snapshots());
         let seen = self.views.snapshots();
         async move {
             let started = match backend {
@@ -102,16 +100,18 @@ impl Startup {
                 Ok(Some((own, _))) => wait_until_listed(&own, snapshots, agent, urgency).await,
                 Err(error) => Err(error),
             };
-            started.map_err(|error| failed(&server, &error))?;
+            started.map_err(|error| failed(&at.server, &error))?;
             let blocked = seen.borrow().blocked_error(&at);
-            blocked.map_or(Ok(()), |error| Err(failed(&server, &error)))
+            blocked.map_or(Ok(()), |error| Err(failed(&at.server, &error)))
         }
     }
 
     /// Starts the servers marked `eager` in the background.
     pub(crate) fn start_eager(&self, tasks: &TaskTracker) {
         for (toolbox, server) in self.scope.config.servers().filter(|(_, server)| server.eager) {
-            if let Some(server) = self.servers.managed_server(&toolbox.name, &server.name) {
+            if let Some(server) =
+                self.servers.managed_server(&server_ref(&toolbox.name, &server.name))
+            {
                 start_in_background(&server.shared, tasks);
             }
         }
@@ -130,8 +130,7 @@ impl Startup {
         let unlisted = self.views.unlisted();
         let mut starting = JoinSet::new();
         for (index, at) in unlisted.iter().enumerate() {
-            let start =
-                self.start(&at.toolbox, &at.server, context.agent, StartPriority::Background);
+            let start = self.start(&at, context.agent, StartPriority::Background);
             starting.spawn(async move {
                 // The backend remembers the failure.
                 _ = start.await;
@@ -169,21 +168,12 @@ impl Startup {
         servers: &[ServerRef],
         context: &RequestContext<'_>,
     ) -> Vec<FailedServer> {
-        let mut starting = JoinSet::new();
-        for at in servers {
-            let urgency = StartPriority::Opening;
-            starting.spawn(self.start(&at.toolbox, &at.server, context.agent, urgency));
-        }
-        let mut failed = Vec::new();
-        let all = async {
-            while let Some(started) = starting.join_next().await {
-                failed.extend(started.ok().and_then(Result::err));
-            }
-        };
-        if timeout(TIMEOUT, all).await.is_err() {
+        let servers = servers.iter().cloned();
+        let starting = self.spawn_starts(servers, context.agent, StartPriority::Opening);
+        let (failed, has_ended) = join_starts(starting, TIMEOUT).await;
+        if !has_ended {
             tracing::info!("not all servers were ready after {} s", TIMEOUT.as_secs());
         }
-        starting.detach_all();
         failed
     }
 
@@ -192,13 +182,9 @@ impl Startup {
         let start = async {
             self.views.wait_for_stored_listings().await;
             let unlisted: HashSet<_> = self.views.unlisted().into_iter().collect();
-            let mut starting = JoinSet::new();
-            for (at, _) in self.servers.servers_in_order().filter(|(at, _)| !unlisted.contains(at))
-            {
-                let urgency = StartPriority::Background;
-                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
-            }
-            starting.detach_all();
+            let servers = self.servers.servers_in_order().map(|(at, _)| at);
+            let listed = servers.filter(|at| !unlisted.contains(at));
+            self.spawn_starts(listed, agent, StartPriority::Background).detach_all();
         };
         self.once.started.get_or_init(|| start).await;
         self.ensure_listed(&RequestContext::detached(agent)).await;
@@ -210,30 +196,21 @@ impl Startup {
         let wait = async {
             let has_not_failed =
                 |(_, server): &(ServerRef, &ManagedServer)| server.shared.start_error().is_none();
-            let mut starting = JoinSet::new();
-            for (at, _) in self.servers.servers_in_order().filter(has_not_failed) {
-                let urgency = StartPriority::Background;
-                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
-            }
-            let all = async { while starting.join_next().await.is_some() {} };
-            if timeout(TIMEOUT, all).await.is_err() {
+            let servers = self.servers.servers_in_order().filter(has_not_failed);
+            let servers = servers.map(|(at, _)| at);
+            let starting = self.spawn_starts(servers, agent, StartPriority::Background);
+            if !join_starts(starting, TIMEOUT).await.1 {
                 tracing::info!("not all servers were running after {} s", TIMEOUT.as_secs());
             }
-            starting.detach_all();
         };
         self.once.awaited.get_or_init(|| wait).await;
     }
 
     /// Starts the unlisted servers of some toolboxes in the background.
     pub fn start_unlisted(&self, toolboxes: &BTreeSet<ToolboxName>, agent: &AgentHandle) {
-        let mut starting = JoinSet::new();
-        for at in self.views.unlisted() {
-            if toolboxes.contains(&at.toolbox) {
-                let urgency = StartPriority::Background;
-                starting.spawn(self.start(&at.toolbox, &at.server, agent, urgency));
-            }
-        }
-        starting.detach_all();
+        let unlisted = self.views.unlisted().into_iter();
+        let unlisted = unlisted.filter(|at| toolboxes.contains(&at.toolbox));
+        self.spawn_starts(unlisted, agent, StartPriority::Background).detach_all();
     }
 
     /// Starts the unlisted servers of some toolboxes and waits until they are listed or have
@@ -244,14 +221,20 @@ impl Startup {
         agent: &AgentHandle,
         patience: Duration,
     ) {
-        let mut starting = JoinSet::new();
-        for at in self.views.unlisted().into_iter().filter(|at| toolboxes.contains(&at.toolbox)) {
-            starting.spawn(self.start(&at.toolbox, &at.server, agent, StartPriority::Opening));
-        }
-        let all = async { while starting.join_next().await.is_some() {} };
+        let unlisted = self.views.unlisted().into_iter();
+        let unlisted = unlisted.filter(|at| toolboxes.contains(&at.toolbox));
+        let starting = self.spawn_starts(unlisted, agent, StartPriority::Opening);
         // Slower servers notify the agent once they are listed.
-        let _ = timeout(patience, all).await;
-        starting.detach_all();
+        join_starts(starting, patience).await;
+    }
+
+    fn spawn_starts(
+        &self,
+        servers: impl Iterator<Item = ServerRef>,
+        agent: &AgentHandle,
+        urgency: StartPriority,
+    ) -> JoinSet<Result<(), FailedServer>> {
+        servers.map(|at| self.start(&at, agent, urgency)).collect()
     }
 
     pub(crate) async fn ensure_server_listed(
@@ -295,12 +278,13 @@ impl Startup {
         let mut starting = JoinSet::new();
         let mut starts = Vec::new();
         for (index, server) in toolbox.launchable_servers().enumerate() {
-            let member = self.servers.managed_server(&toolbox.name, &server.name);
+            let member = self.servers.managed_server(&server_ref(&toolbox.name, &server.name));
             let is_known = member.is_some_and(|server| snapshot.has_listed(server.shared.id()));
             let is_slow = member.is_some_and(|server| server.shared.is_slow_to_start());
             starts.push(PendingStart { is_known, is_slow, outcome: None });
             let urgency = StartPriority::Opening;
-            let start = self.start(&toolbox.name, &server.name, context.agent, urgency);
+            let start =
+                self.start(&server_ref(&toolbox.name, &server.name), context.agent, urgency);
             starting.spawn(async move { (index, start.await) });
         }
         let what = format!("toolbox `{}`", toolbox.name);
@@ -315,7 +299,7 @@ impl Startup {
             failed: vec![],
         };
         for (server, start) in toolbox.launchable_servers().zip(starts) {
-            let member = self.servers.managed_server(&toolbox.name, &server.name);
+            let member = self.servers.managed_server(&server_ref(&toolbox.name, &server.name));
             if let Some(member) = member {
                 member.shared.set_slow_to_start(start.is_slow);
             }
@@ -405,6 +389,23 @@ impl Startup {
             nearest: nearest.into_iter().map(str::to_owned).collect(),
         })
     }
+}
+
+/// Waits until all starts have ended, at most for `patience`. Returns the servers that failed, and
+/// `true` if all starts have ended; the others continue.
+async fn join_starts(
+    mut starting: JoinSet<Result<(), FailedServer>>,
+    patience: Duration,
+) -> (Vec<FailedServer>, bool) {
+    let mut failed = Vec::new();
+    let all = async {
+        while let Some(started) = starting.join_next().await {
+            failed.extend(started.ok().and_then(Result::err));
+        }
+    };
+    let has_ended = timeout(patience, all).await.is_ok();
+    starting.detach_all();
+    (failed, has_ended)
 }
 
 async fn wait_until_listed(

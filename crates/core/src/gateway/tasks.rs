@@ -102,7 +102,7 @@ impl TaskRegistry {
     ) -> Option<ServerRef> {
         let holder = self.holder(agent, session);
         let at = self.find(id, &holder).await?;
-        let server = self.servers.managed_server(&at.toolbox, &at.server)?;
+        let server = self.servers.managed_server(&at)?;
         server.current_backend(agent).can_access_task(id, &holder).then_some(at)
     }
 
@@ -122,7 +122,7 @@ impl TaskRegistry {
     ) -> bool {
         let is_free = || {
             let holder = self.holder(agent, session);
-            let server = self.servers.managed_server(&at.toolbox, &at.server);
+            let server = self.servers.managed_server(at);
             server.is_some_and(|server| server.current_backend(agent).can_access_task(id, &holder))
         };
         let is_named = self.scope.caller.agent.is_some() || self.scope.policy.has_agent_policies();

@@ -136,8 +136,7 @@ pub(crate) async fn introduction(
     let Some((at, _)) = only(config) else {
         return Err("no server is available to you".to_owned());
     };
-    let started =
-        gateway.startup().start(&at.toolbox, &at.server, agent, StartPriority::Opening).await;
+    let started = gateway.startup().start(&at, agent, StartPriority::Opening).await;
     if let Err(failed) = started {
         let (server, reason, hint) = (failed.server, failed.reason, failed.hint);
         return Err(format!(

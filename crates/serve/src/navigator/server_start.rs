@@ -20,7 +20,7 @@ pub(crate) async fn start(
 ) -> Result<(), FailedServer> {
     let mut tried = 1;
     loop {
-        let start = gateway.startup().start(&at.toolbox, &at.server, agent, StartPriority::Call);
+        let start = gateway.startup().start(at, agent, StartPriority::Call);
         let Err(failed) = start.await else {
             return Ok(());
         };
