@@ -172,7 +172,7 @@ impl Servers {
     }
 
     /// Returns the servers that can't be started or whose last start failed, in configuration
-    /// order.
+    /// order. A new snapshot signals changes.
     pub fn failed_servers(&self) -> Vec<(ServerRef, FailedServer)> {
         let failure = |server_ref: ServerRef| {
             let failure = match self.entries.get(&server_ref)? {

@@ -118,7 +118,7 @@ impl Startup {
     }
 
     /// Starts all unlisted servers once and waits for them, at most 10 s; slower ones continue to
-    /// start. Failed servers are in [`Self::failed_servers`].
+    /// start. Failed servers are in [`Servers::failed_servers`].
     ///
     /// Dropping the future stops the wait, not the servers; the next call waits again.
     pub async fn ensure_listed(&self, context: &RequestContext<'_>) {
@@ -130,7 +130,7 @@ impl Startup {
         let unlisted = self.views.unlisted();
         let mut starting = JoinSet::new();
         for (index, at) in unlisted.iter().enumerate() {
-            let start = self.start(&at, context.agent, StartPriority::Background);
+            let start = self.start(at, context.agent, StartPriority::Background);
             starting.spawn(async move {
                 // The backend remembers the failure.
                 _ = start.await;

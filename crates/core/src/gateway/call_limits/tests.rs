@@ -76,9 +76,11 @@ async fn enter(
     let (no_agent, tool) = (AgentHandle::new(None), tool(server));
     let context = RequestContext::detached(&no_agent);
     let of = gateway.servers().require_server(&server_ref(server)).unwrap();
+    let limits = &gateway.calls().limits;
+    assert!(limits.limiters_of(of).any(|limiter| limiter.places.is_some()));
     let mut call =
         gateway.calls().instrumentation.begin_call(&tool, Ok(&of.meters), None, &context);
-    let places = gateway.calls().limits.acquire_slots(&tool, of, &context, &mut call.context).await;
+    let places = limits.acquire_slots(&tool, of, &context, &mut call.context).await;
     let details = &call.context.details;
     assert_eq!(details.stop_reason, places.is_err().then_some(CallStopReason::Concurrency));
     places.map(|places| (places, details.queued)).map_err(said)
