@@ -1,51 +1,47 @@
 //! The program's log on stderr or in a file, and the JSON log that `mcp-workbench logs` reads.
 
-mod json_layer;
+mod layer;
+mod line;
+mod writer;
 
-use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
-use tracing::field::Field;
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::field::MakeExt;
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::{self, FormatFields, debug_fn};
-use tracing_subscriber::fmt::layer;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::error::CommandError;
-use crate::cli::output::escape::escape_controls;
-use crate::cli::output::logging::json_layer::JsonLayer;
-use crate::cli::output::redaction::redact;
+use crate::cli::output::logging::layer::LogLayer;
+use crate::cli::output::logging::writer::{LogFormat, LogWriter};
 use crate::os::open_log;
 use crate::telemetry;
 use crate::telemetry::process_registry::ProcessFiles;
 
-pub(crate) use crate::cli::output::logging::json_layer::LogLine;
-
-/// Further lines are dropped while the reader of a log stalls.
-const MAX_QUEUED_LINES: usize = 4096;
+pub(crate) use crate::cli::output::logging::line::LogLine;
 
 /// Flushes the log and deletes the JSON log file when dropped.
 pub(crate) struct LogGuard {
-    flush: Vec<WorkerGuard>,
+    logs: Vec<(Arc<LogWriter>, WorkerGuard)>,
     files: Option<ProcessFiles>,
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.flush.clear();
+        for (log, _) in &self.logs {
+            log.report_dropped();
+        }
+        self.logs.clear();
         if let Some(files) = &self.files {
             files.remove_log();
         }
     }
 }
 
-/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 1.1 s. Writes never
-/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 1.1 s. Writes never
-/// log for other processes.
+/// Installs the `tracing` subscriber, which also writes to the log in `files`. Writes never block.
+/// The guard flushes on drop, for at most 1.1 s.
 ///
 /// The log of `rmcp` is limited to warnings, unless the level is more verbose than `info`.
 pub(crate) fn init(
@@ -54,44 +50,37 @@ pub(crate) fn init(
     files: Option<ProcessFiles>,
 ) -> Result<LogGuard, CommandError> {
     let level = global.log_level.unwrap_or(default);
-    let mut filter = targets(level);
+    let mut text_filter = targets(level);
     if global.log_level.is_none() && default < LevelFilter::INFO {
         // Commands that start servers report failed starts themselves.
-        filter = filter.with_target(telemetry::LOG_TARGET, LevelFilter::ERROR);
+        text_filter = text_filter.with_target(telemetry::LOG_TARGET, LevelFilter::ERROR);
     }
-    let (log, flush, is_terminal) = match &global.log_file {
+    let (text, flush) = match &global.log_file {
         None => {
-            let (log, flush) = non_blocking(io::stderr());
-            (log, flush, io::stderr().is_terminal())
+            let has_colors = io::stderr().is_terminal();
+            LogWriter::start(io::stderr(), LogFormat::Text { has_colors })
         }
         Some(path) => {
             let file = open_log(path).map_err(|error| {
                 CommandError::usage(format!("failed to open the log file `{}`", path.display()))
                     .because(&error)
             })?;
-            let (log, flush) = non_blocking(file);
-            (log, flush, false)
+            LogWriter::start(file, LogFormat::Text { has_colors: false })
         }
     };
-    let layer =
-        layer().with_writer(move || log.clone()).with_ansi(is_terminal).fmt_fields(fields());
-    let mut flush = vec![flush];
-    let mut kept = None;
+    let text = Arc::new(text);
+    let mut logs = vec![(Arc::clone(&text), flush)];
+    let (mut filter, mut json) = (text_filter.clone(), None);
     if let Some(files) = &files {
-        let (log, its_flush) = non_blocking(files.log());
-        flush.push(its_flush);
-        kept = Some(JsonLayer::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
+        let (log, flush) = LogWriter::start(files.log(), LogFormat::Json);
+        let log = Arc::new(log);
+        logs.push((Arc::clone(&log), flush));
+        json = Some(log);
+        filter = targets(level.max(LevelFilter::INFO));
     }
-    tracing_subscriber::registry().with(layer.with_filter(filter)).with(kept).init();
-    Ok(LogGuard { flush, files })
-}
-
-/// Starts a thread that writes to `stream`.
-fn non_blocking(stream: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
-    NonBlockingBuilder::default()
-        .buffered_lines_limit(MAX_QUEUED_LINES)
-        .thread_name("log")
-        .finish(stream)
+    let layer = LogLayer { text, text_filter, json };
+    tracing_subscriber::registry().with(filter).with(layer).init();
+    Ok(LogGuard { logs, files })
 }
 
 fn targets(level: LevelFilter) -> Targets {
@@ -105,24 +94,6 @@ fn targets(level: LevelFilter) -> Targets {
         filter = filter.with_target(library, http);
     }
     filter
-}
-
-fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
-    debug_fn(field).delimited(" ")
-}
-
-fn field(writer: &mut format::Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
-    let text = format!("{value:?}");
-    let text = redact(&text);
-    // Indent continuation lines: a line without indent starts with a timestamp.
-    let text = escape_controls(&text).replace('\n', "\n    ");
-    match field.name() {
-        "message" => write!(writer, "{text}"),
-        name if writer.has_ansi_escapes() => {
-            write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m{text}")
-        }
-        name => write!(writer, "{name}={text}"),
-    }
 }
 
 #[cfg(test)]
