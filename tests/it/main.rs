@@ -68,6 +68,7 @@ mod isolation;
 mod limits;
 mod listing_store;
 mod lock;
+mod log_fields;
 mod long_results;
 mod macros;
 mod malformed_entries;

@@ -22,6 +22,7 @@ mod live_view;
 mod llm_outcome;
 mod llm_request;
 mod log;
+mod log_spans;
 mod metrics;
 mod outcome;
 pub mod process_registry;
@@ -45,12 +46,14 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use parking_lot::Mutex;
+use tracing::Span;
 use url::Url;
 
 use crate::settings::Config;
 use crate::telemetry::audit::AuditWriterHandle;
 use crate::telemetry::event_bus::ProcessContext;
 use crate::telemetry::log::LogListener;
+use crate::telemetry::log_spans::session_span;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::process_registry::{ProcessFiles, ProcessPublisher, ProcessRecord};
 use crate::telemetry::spans::SpanListener;
@@ -68,6 +71,8 @@ pub use crate::telemetry::live_view::{CallStats, FinishedCall, LiveAgent, LiveSn
 pub use crate::telemetry::llm_outcome::LlmOutcome;
 pub use crate::telemetry::llm_request::{LlmRequestGuard, LlmRequestInfo};
 pub use crate::telemetry::log::TARGET as LOG_TARGET;
+pub use crate::telemetry::log_spans::request_span;
+pub(crate) use crate::telemetry::log_spans::{record_server, server_span, step_span};
 pub use crate::telemetry::metrics::{METRICS, MetricDescriptor, MetricKind};
 pub use crate::telemetry::outcome::{CallEnd, CallOutcome};
 pub use crate::telemetry::quota::{QuotaKind, QuotaOwner, QuotaUsage};
@@ -263,6 +268,11 @@ impl Telemetry {
     /// Renders all metrics in the `OpenMetrics` text format.
     pub fn render(&self) -> String {
         self.metrics.render()
+    }
+
+    /// Returns the `tracing` span of a session; `session` is its number in this process.
+    pub fn session_span(&self, session: u64) -> Span {
+        session_span(&self.run, session)
     }
 
     /// Marks the process as shutting down. Work that is dropped from now on is reported as

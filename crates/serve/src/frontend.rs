@@ -34,14 +34,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 pub use crate::frontend::app_state::AppState;
 use crate::frontend::request_set::RequestSet;
-use crate::frontend::session::creation;
+use crate::frontend::session::{AgentSession, creation};
 use crate::gateway::Caller;
 use crate::state::{SessionKey, round_trip};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire;
+use crate::wire::agent::{Messages, Notifier};
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::memory_pool::ReadLimits;
 
@@ -76,9 +78,20 @@ pub async fn serve_stream<R, W, F>(
     let account =
         quota.sent().clone().on_full(Arc::new(move || full.report_limit_reached(QuotaKind::Bytes)));
     let intake = ReadLimits { account, ..ReadLimits::from(max) };
-    let (mut messages, notifier) = wire::agent::connect(reader, writer, intake, tasks);
+    let (messages, notifier) = wire::agent::connect(reader, writer, intake, tasks);
     let last_words = notifier.clone();
-    let mut session = creation::create(app, caller, quota, Some(notifier), SessionKey::random());
+    let session = creation::create(app, caller, quota, Some(notifier), SessionKey::random());
+    let span = session.span().clone();
+    serve_session(session, messages, last_words, shutdown, drain).instrument(span).await;
+}
+
+async fn serve_session<R: AsyncRead + Unpin, F: Future<Output = ()> + Send>(
+    mut session: Arc<AgentSession>,
+    mut messages: Messages<R>,
+    last_words: Notifier,
+    shutdown: &CancellationToken,
+    drain: StreamDrain<F>,
+) {
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which cancels requests in flight.
     let mut answers = RequestSet::default();

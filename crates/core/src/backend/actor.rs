@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument;
 
 use crate::backend::actor::backoff::{RelistBackoff, RestartBackoff};
 use crate::backend::actor::state::{ActorState, Relisting, RunningServer, StartingServer};
@@ -256,7 +257,12 @@ impl Actor {
         self.vitals.starting();
         let run = self.context.observer.begin_server_run(spec.toolbox(), &spec.server, &spec.label);
         let start = start::start(spec, context, Arc::clone(&self.router), found, when);
-        StartingServer { start: self.context.tasks.spawn(start), waiting, urgency, run }
+        StartingServer {
+            start: self.context.tasks.spawn(start.in_current_span()),
+            waiting,
+            urgency,
+            run,
+        }
     }
 
     async fn finish(&self, state: ActorState) {
@@ -328,7 +334,7 @@ impl Actor {
     /// Replays the agents' log level and subscriptions to a new process.
     fn replay_agent_state(&self, live: BackendConnection) {
         let router = Arc::clone(&self.router);
-        self.context.tasks.spawn(async move {
+        let replay = async move {
             live.pass_on_log_level(&router).await;
             if live.era() == Era::Legacy {
                 for uri in router.subscriptions() {
@@ -337,7 +343,8 @@ impl Actor {
                     let _ = live.request_ack("resources/subscribe", &[("uri", &uri)]).await;
                 }
             }
-        });
+        };
+        self.context.tasks.spawn(replay.in_current_span());
     }
 
     fn keep(&self, found: ProtocolHint, listing: Arc<Listing>) {
@@ -419,7 +426,7 @@ impl Actor {
                 let (spec, router) = (Arc::clone(&self.spec), Arc::clone(&self.router));
                 let quota = ServerQuota::of(&spec, &self.context.observer);
                 let pause = self.relist_pause(running, &quota);
-                running.relisting.task = Some(self.context.tasks.spawn(async move {
+                let relisting = async move {
                     sleep(pause).await;
                     let kinds = router.take_changed();
                     if kinds.is_empty() {
@@ -429,7 +436,8 @@ impl Actor {
                     let listing = timeout(spec.startup_timeout, listing).await;
                     let listing = listing.map_err(|_| "no response in time".to_owned())?;
                     listing.map_err(|unread| unread.why).map(Some)
-                }));
+                };
+                running.relisting.task = Some(self.context.tasks.spawn(relisting.in_current_span()));
                 Transition::None
             }
             listing = join(&mut running.relisting.task) => {

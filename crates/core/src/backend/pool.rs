@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 use url::Url;
 
 use crate::backend::actor::{Actor, BackendState, ListingHistory, Succession};
@@ -37,7 +38,7 @@ use crate::login::{
 };
 use crate::name::AgentName;
 use crate::settings::Config;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, server_span};
 use crate::wire::memory_pool::MemoryPool;
 
 /// Time limit for stopping all servers.
@@ -205,7 +206,8 @@ impl Pool {
             listed: ListingHistory::default(),
             succession: Succession::new(gone),
         };
-        self.context.tasks.spawn(actor.run());
+        let span = server_span(&actor.spec.label);
+        self.context.tasks.spawn(actor.run().instrument(span));
         let (status, gone) = (status_receiver, gone_receiver);
         let is_slow = AtomicBool::new(false);
         let shared =

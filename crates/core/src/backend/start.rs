@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::Instrument;
 
 use crate::backend::exit_cause::{ExitCause, StderrTail, with_stderr_tail, with_stdout};
 use crate::backend::handshake::{self, Era, HandshakeError, HandshakeRejection, HandshakeResult};
@@ -317,12 +318,10 @@ async fn initialize_and_list(
     if handshake.era == Era::Modern {
         let listening = subscriptions::open_subscription(connection, &handshake, router).await;
         let (connection, router) = (connection.clone(), Arc::clone(router));
-        context.tasks.spawn(subscriptions::run_subscription(
-            listening,
-            connection,
-            Arc::clone(&handshake),
-            router,
-        ));
+        context.tasks.spawn(
+            subscriptions::run_subscription(listening, connection, Arc::clone(&handshake), router)
+                .in_current_span(),
+        );
     }
     let listing = listing_reader::read(
         connection,

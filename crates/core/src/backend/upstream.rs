@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::backend::exit_cause::{ExitCause, StderrTail};
 use crate::backend::launch::{self, Process, SpawnOptions, sandbox};
@@ -144,7 +145,9 @@ async fn start_child(
     let (process, streams) =
         launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
     let stderr = StderrTail::new(Arc::clone(secrets));
-    let drain = context.tasks.spawn(stderr.clone().drain(streams.stderr, spec.label.clone()));
+    let drain = context
+        .tasks
+        .spawn(stderr.clone().drain(streams.stderr, spec.label.clone()).in_current_span());
     let (intake, label) = (intake(spec, context), &spec.label);
     let connection =
         server::connect(streams.stdout, streams.stdin, intake, label, handler, &context.tasks);

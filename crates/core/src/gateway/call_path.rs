@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tracing::Instrument;
+
 use crate::backend::{self, AgentHandle, RpcOutcome, StartPriority};
 use crate::gateway::access::{AccessControl, check_conditions, check_open};
 use crate::gateway::call_limits::GatewayLimiters;
@@ -34,7 +36,9 @@ use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId};
 use crate::policy::{Permit, RiskReason};
 use crate::settings::MacroConfig;
-use crate::telemetry::{CallContext, CallGuard, CallOutcome, CallStopReason, PrimitiveReadGuard};
+use crate::telemetry::{
+    CallContext, CallGuard, CallOutcome, CallStopReason, PrimitiveReadGuard, step_span,
+};
 use crate::toolbox::ExposedTool;
 
 /// Maximum size of cacheable arguments in bytes.
@@ -444,7 +448,8 @@ impl CallPath {
         let call = |at: usize, given: Option<RawJson>| -> StepCall<'_> {
             let context = RequestContext { sent_flag: Some(&sent[at]), ..of_steps };
             let tool = &config.steps[at].tool;
-            Box::pin(async move { self.call(tool, given.as_ref(), &[], &context).await })
+            let call = async move { self.call(tool, given.as_ref(), &[], &context).await };
+            Box::pin(call.instrument(step_span()))
         };
         let run = MacroRun::new(config, inputs, self.limits.max_concurrency(), &sent, call);
         run.run(heard, context, || self.servers.is_replaced()).await

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use memchr::memmem::Finder;
+use tracing::Span;
 
 use crate::backend::{self, RpcOutcome};
 use crate::gateway::error::CallError;
@@ -15,7 +16,7 @@ use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant};
 use crate::telemetry::{
     CallGuard, CallOutcome, CallRequest, EventBus, PrimitiveReadGuard, ReadContext, ReadableKind,
-    ServerMetrics,
+    ServerMetrics, record_server,
 };
 
 const IS_ERROR: &str = "isError";
@@ -67,6 +68,7 @@ impl Instrumentation {
         target: &'a RequestTarget,
         context: &RequestContext<'a>,
     ) -> Option<PrimitiveReadGuard<'a>> {
+        record_server(&Span::current(), &at.toolbox, &at.server);
         if !self.listeners.wants_reads() {
             return None;
         }

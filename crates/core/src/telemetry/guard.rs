@@ -3,6 +3,7 @@
 use crate::telemetry::context::CallContext;
 use crate::telemetry::event::{Event, EventKinds};
 use crate::telemetry::event_bus::EventBus;
+use crate::telemetry::log_spans;
 use crate::telemetry::outcome::{CallEnd, CallOutcome};
 use crate::telemetry::server_metrics::ServerMetrics;
 use crate::telemetry::start::CallRequest;
@@ -23,6 +24,7 @@ impl EventBus {
         meters: &'a ServerMetrics,
         subject: CallRequest<'a>,
     ) -> CallGuard<'a> {
+        log_spans::record_call(&subject);
         let is_timed = self.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
         let wants_texts = self.is_enabled(EventKinds::CALL_TEXTS);
         let mut context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);

@@ -443,7 +443,7 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     cut_to(MAX_NAME, text)
 }
 
-fn cut_to(most: usize, text: &str) -> Cow<'_, str> {
+pub(crate) fn cut_to(most: usize, text: &str) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
     }

@@ -140,15 +140,17 @@ pub(crate) async fn handle_legacy(
         .then(|| server.under_way.begin(Some(&connected.requests)).ok_or_else(draining_error))
         .transpose()?;
     let (writer, outbox) = MessageWriter::detached();
-    let request = match receive_message(&connected.peer, message.message, &writer) {
+    let session = connected.session();
+    let receive = || receive_message(&connected.peer, message.message, &writer);
+    let request = match session.span().in_scope(receive) {
         Some(IncomingMessage::Request(request)) => request,
         Some(IncomingMessage::Notification { method, params }) => {
-            connected.session().handle_notification(&method, params.as_ref());
+            session.handle_notification(&method, params.as_ref());
             return Ok(response::empty(StatusCode::ACCEPTED));
         }
         None => return Ok(response::empty(StatusCode::ACCEPTED)),
     };
-    let answer = dispatch::handle_request(connected.session(), request);
+    let answer = dispatch::handle_request(session, request);
     let work = RequestTask::new(
         &server.tasks,
         connected.stopped.clone().run_until_cancelled_owned(Box::pin(answer)),

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::frontend::session::{AgentSession, creation};
 use crate::gateway::{Caller, QuotaGuard};
@@ -221,7 +222,9 @@ impl SessionRegistry {
             crowded_out
         };
         for (_, oldest) in crowded_out {
+            let session = oldest.session();
             tracing::warn!(
+                parent: session.span(),
                 "session limit reached (limits.perCaller.maxSessions, http.maxSessions); ended the \
                  longest-idle session of {}",
                 oldest.owner
@@ -257,6 +260,7 @@ impl SessionRegistry {
             tracing::debug!("a session moved to another replica");
             connected.hand_over(&draining).await;
         };
+        let watching = watching.instrument(connected.session().span().clone());
         tasks.spawn(connected.ended.clone().run_until_cancelled_owned(Box::pin(watching)));
     }
 
@@ -285,7 +289,9 @@ impl SessionRegistry {
         let idle: Vec<_> =
             self.table().extract_if(|_, connected| connected.is_idle_for(time)).collect();
         for (_, connected) in idle {
-            tracing::debug!("ended a session after {} s without requests", time.as_secs());
+            let session = connected.session();
+            let seconds = time.as_secs();
+            tracing::debug!(parent: session.span(), "ended a session after {seconds} s without requests");
             connected.end();
         }
     }

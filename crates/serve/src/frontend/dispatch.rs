@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument;
+use tracing::instrument::Instrumented;
+
 use crate::backend::RpcOutcome;
 use crate::exposure;
 use crate::frontend::era::adapt_outcome;
@@ -10,12 +13,21 @@ use crate::frontend::session::AgentSession;
 use crate::frontend::{extensions, forwarding, handshake, lists, primitives, subscriptions};
 use crate::gateway::QuotaExceededError;
 use crate::json;
-use crate::telemetry::QuotaKind;
+use crate::telemetry::{QuotaKind, request_span};
 use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::{IncomingRequest, Responder, error_object};
 
 /// Handles one request. Completes when the response is queued or the agent cancels.
-pub fn handle_request(session: Arc<AgentSession>, request: IncomingRequest) -> ResponseFuture {
+pub fn handle_request(
+    session: Arc<AgentSession>,
+    request: IncomingRequest,
+) -> Instrumented<ResponseFuture> {
+    let span = request_span(session.span(), request.responder.id());
+    let answer = span.in_scope(|| route(session, request));
+    answer.instrument(span)
+}
+
+fn route(session: Arc<AgentSession>, request: IncomingRequest) -> ResponseFuture {
     let IncomingRequest { method, params, responder } = request;
     let mut asked = match AgentRequest::read(method, params.as_ref()) {
         Ok(asked) => asked,

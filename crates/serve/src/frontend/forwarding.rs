@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::backend::{RpcOutcome, events};
 use crate::exposure::{self, Exposure};
@@ -241,11 +242,11 @@ fn ask(
     mut request: ServerRequest,
 ) -> AbortOnDropHandle<()> {
     let (asking, asker) = (Arc::clone(session), responder.request_sender());
-    let asked = session.app().tasks.spawn(async move {
+    let ask = async move {
         let (method, params) = (request.method.clone(), request.params.take());
         push::ask_agent(&asking, request, asker.send_request(&method, params)).await;
-    });
-    AbortOnDropHandle::new(asked)
+    };
+    AbortOnDropHandle::new(session.app().tasks.spawn(ask.in_current_span()))
 }
 
 pub(crate) async fn forward_event(

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::CatchUnwind;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::coop::{Unconstrained, unconstrained};
+use tracing::instrument::Instrumented;
 
 use crate::frontend::request::ResponseFuture;
 
@@ -14,12 +15,14 @@ use crate::frontend::request::ResponseFuture;
 pub(crate) struct RequestSet {
     /// Polled outside tokio's coop budget, which is per task: one request with a full channel would
     /// use up the share of all others.
-    running: FuturesUnordered<Unconstrained<CatchUnwind<AssertUnwindSafe<ResponseFuture>>>>,
+    running: FuturesUnordered<
+        Unconstrained<CatchUnwind<AssertUnwindSafe<Instrumented<ResponseFuture>>>>,
+    >,
 }
 
 impl RequestSet {
     /// Adds a request, which the next [`Self::next_completed`] starts.
-    pub(crate) fn push(&self, answering: ResponseFuture) {
+    pub(crate) fn push(&self, answering: Instrumented<ResponseFuture>) {
         // A panic completes only this request. Dropping it sends an error to the agent.
         self.running.push(unconstrained(AssertUnwindSafe(answering).catch_unwind()));
     }
@@ -45,15 +48,20 @@ mod tests {
 
     use tokio::sync::{mpsc, oneshot};
     use tokio::task::yield_now;
+    use tracing::{Instrument, Span};
 
     use super::*;
+
+    fn request(work: impl Future<Output = ()> + Send + 'static) -> Instrumented<ResponseFuture> {
+        (Box::pin(work) as ResponseFuture).instrument(Span::none())
+    }
 
     #[tokio::test]
     async fn a_pending_request_does_not_block_others() {
         let mut answers = RequestSet::default();
         let (sender, done) = oneshot::channel();
-        answers.push(Box::pin(pending()));
-        answers.push(Box::pin(async move {
+        answers.push(request(pending()));
+        answers.push(request(async move {
             for _ in 0..5 {
                 yield_now().await;
             }
@@ -69,11 +77,11 @@ mod tests {
     #[tokio::test]
     async fn a_panicked_request_is_dropped_without_ending_others() {
         let (mut answers, (sender, lost)) = (RequestSet::default(), oneshot::channel::<()>());
-        answers.push(Box::pin(async move {
+        answers.push(request(async move {
             let _sender = sender;
             panic!("lost")
         }));
-        answers.push(Box::pin(yield_now()));
+        answers.push(request(yield_now()));
         answers.drain().await;
         assert!(lost.await.is_err(), "it was dropped");
     }
@@ -85,8 +93,8 @@ mod tests {
         (0..10_000).for_each(|number| told.send(number).unwrap());
         other.try_send(()).unwrap();
         let mut answers = RequestSet::default();
-        answers.push(Box::pin(async move { while much.recv().await.is_some() {} }));
-        answers.push(Box::pin(async move { little.recv().await.unwrap() }));
+        answers.push(request(async move { while much.recv().await.is_some() {} }));
+        answers.push(request(async move { little.recv().await.unwrap() }));
         assert_eq!(answers.next_completed().await, Some(()), "the other request has been polled");
         assert_eq!(answers.running.len(), 1);
         drop(told);
@@ -96,7 +104,7 @@ mod tests {
     #[tokio::test]
     async fn dropping_the_set_cancels_its_requests() {
         let (mut answers, (sender, given_up)) = (RequestSet::default(), oneshot::channel::<()>());
-        answers.push(Box::pin(async move {
+        answers.push(request(async move {
             let _sender = sender;
             pending::<()>().await;
         }));

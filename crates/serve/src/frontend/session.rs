@@ -17,6 +17,7 @@ use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use crate::backend::RpcOutcome;
 use crate::exposure::context_cost::{baseline_bytes, shown_bytes};
@@ -112,7 +113,8 @@ impl AgentSession {
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(Box::pin(work)));
+        let work = self.live.ended.clone().run_until_cancelled_owned(Box::pin(work));
+        self.app.tasks.spawn(work.instrument(self.span().clone()));
     }
 
     pub(crate) fn initialize(
@@ -193,6 +195,10 @@ impl AgentSession {
         &self.app
     }
 
+    pub fn span(&self) -> &Span {
+        &self.live.span
+    }
+
     pub fn quota(&self) -> &Arc<CallerQuota> {
         &self.live.quota
     }
@@ -241,6 +247,7 @@ impl AgentSession {
     }
 
     pub fn handle_notification(&self, method: &str, params: Option<&RawJson>) {
+        let _entered = self.span().enter();
         match (method, self.introduced.get()) {
             ("notifications/initialized", _) => {}
             ("notifications/roots/list_changed", Some(introduced)) => {
@@ -416,7 +423,8 @@ impl AgentSession {
     ) {
         if exposure.starts_all_servers() {
             let (exposure, agent) = (exposure.clone(), agent.clone());
-            self.app.tasks.spawn(async move { startup::ensure_started(&exposure, &agent).await });
+            let start = async move { startup::ensure_started(&exposure, &agent).await };
+            self.app.tasks.spawn(start.in_current_span());
         } else if exposure.lists_server_tools(ListMutability::Mutable) {
             exposure.gateway().startup().start_unlisted(opened, agent);
         }

@@ -34,6 +34,7 @@ use reqwest::{Client, Url};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::wire::http_client::connection::{HttpConnection, InFlightExchange, or_closed};
 use crate::wire::http_client::exchange::{delete_session, exchange, listen};
@@ -103,7 +104,7 @@ fn start<T: MessageSink>(
         running: Mutex::default(),
         tasks: tasks.clone(),
     };
-    tasks.spawn(run(Arc::new(remote), outbox));
+    tasks.spawn(run(Arc::new(remote), outbox).in_current_span());
     Ok(())
 }
 

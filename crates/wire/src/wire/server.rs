@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::json::{Member, RawJson};
 use crate::wire::envelope::{self, JsonRpcMessage, MessageParseError, RecoveredIds};
@@ -88,7 +89,7 @@ where
     let (reading, label) = (connection.clone(), label.to_owned());
     let ReadLimits { max_message_bytes: max, account, .. } = intake.into();
     let lines = LineReader::new(reader, max).with_consumer(account);
-    tasks.spawn(async move {
+    let reading = async move {
         let peer = reading.peer.clone();
         let reading = read(lines, reading, handler, label);
         tokio::select! {
@@ -96,7 +97,8 @@ where
             () = reading => {}
         }
         peer.close();
-    });
+    };
+    tasks.spawn(reading.in_current_span());
     connection
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use crate::backend::events;
 use crate::frontend::app_state::AppState;
@@ -21,6 +22,7 @@ pub(crate) struct SessionRuntime {
     pub(super) app: AppState,
     pub(super) ownership: RecordOwnership,
     pub(super) agent: AgentHandle,
+    pub(super) span: Span,
     pub(super) quota: Arc<CallerQuota>,
     pub(super) notifier: Option<Notifier>,
     /// Reports to telemetry. `None` if the session lasts for one request.
@@ -51,10 +53,12 @@ impl SessionRuntime {
         let agent = agent.with_affinity(affinity).with_name(caller.agent.clone());
         let agent = agent.with_quota(Arc::clone(&quota)).with_lost_servers(lost);
         let guest = notifier.is_some().then(|| app.gateways.register_agent(caller, agent.id));
+        let span = app.gateways.observer().session_span(agent.id.number());
         let live = Self {
             app: app.clone(),
             ownership,
             agent,
+            span,
             quota,
             notifier,
             guest,

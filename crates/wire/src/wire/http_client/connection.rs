@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::json::{self, RawJson};
 use crate::wire::code::{HEADER_MISMATCH, INTERNAL_ERROR};
@@ -89,7 +90,8 @@ impl<T: MessageSink> HttpConnection<T> {
     /// Runs `work` until the connection closes.
     pub(super) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let remote = Arc::clone(self);
-        self.tasks.spawn(async move { or_closed(&remote.to, work).await });
+        let work = async move { or_closed(&remote.to, work).await };
+        self.tasks.spawn(work.in_current_span());
     }
 
     pub(super) fn session_headers(&self, accept: &'static str) -> HeaderMap {
