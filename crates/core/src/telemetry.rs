@@ -59,7 +59,7 @@ use crate::telemetry::process_registry::{ProcessFiles, ProcessPublisher, Process
 use crate::telemetry::spans::SpanListener;
 
 pub use crate::telemetry::audit::AuditLog;
-pub use crate::telemetry::context::{CallContext, CallProgress, CallStart, CallStopReason};
+pub use crate::telemetry::context::{CallContext, CallStart};
 pub use crate::telemetry::event::{
     AccessDenial, AccessDenialReason, CertificateExpiry, ClientSummary, DriftEvent, Event,
     EventKinds, LimitReached, LlmContext, ReadContext, ReadableKind, ServerContext,
@@ -74,7 +74,7 @@ pub use crate::telemetry::log::TARGET as LOG_TARGET;
 pub use crate::telemetry::log_spans::request_span;
 pub(crate) use crate::telemetry::log_spans::{record_server, server_span, step_span};
 pub use crate::telemetry::metrics::{METRICS, MetricDescriptor, MetricKind};
-pub use crate::telemetry::outcome::{CallEnd, CallOutcome};
+pub use crate::telemetry::outcome::{CallEnd, CallOutcome, CallStopReason};
 pub use crate::telemetry::quota::{QuotaKind, QuotaOwner, QuotaUsage};
 pub use crate::telemetry::read_guard::PrimitiveReadGuard;
 pub use crate::telemetry::redaction::Redactor;

@@ -21,8 +21,8 @@ pub use crate::admin::protocol::{
     ServerAction, ToolDetails,
 };
 pub use crate::admin::status::{
-    AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus,
-    ToolboxStatus, TrafficSample, UnusedTools, WorkbenchStatus,
+    AgentStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus, ToolboxStatus,
+    TrafficSample, UnusedTools, WorkbenchStatus,
 };
 
 #[cfg(test)]

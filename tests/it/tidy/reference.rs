@@ -208,7 +208,7 @@ fn generated_tables_are_current() {
             vec![
                 ("error codes", error_codes()),
                 ("call outcomes", enum_table("outcome", "CallOutcome")),
-                ("stop reasons", enum_table("context", "CallStopReason")),
+                ("stop reasons", enum_table("outcome", "CallStopReason")),
                 ("denials", enum_table("event", "AccessDenialReason")),
                 ("quotas", enum_table("quota", "QuotaKind")),
                 ("model outcomes", enum_table("llm_outcome", "LlmOutcome")),

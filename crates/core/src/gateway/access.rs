@@ -440,7 +440,7 @@ pub(crate) fn check_conditions(
         call.set_rule(|| Some(rule.to_string().into()));
         CallError::Refused { tool: tool.clone(), reason, hint }
     })?;
-    call.details.is_dangerous = permit.danger().is_some();
+    call.end.is_dangerous = permit.danger().is_some();
     Ok(permit)
 }
 

@@ -72,7 +72,7 @@ impl GatewayLimiters {
     ) -> Result<(), CallError> {
         for limiter in self.limiters_of(server) {
             let Err(wait) = limiter.count().await else { continue };
-            call.details.stop_reason = Some(CallStopReason::Rate);
+            call.end.stop_reason = Some(CallStopReason::Rate);
             let most = limiter.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
             let seconds = wait.as_millis().div_ceil(1000).max(1);
             return Err(CallError::Refused {
@@ -128,9 +128,9 @@ impl GatewayLimiters {
         let message = || "waiting for other calls to end".to_owned();
         let taking = with_heartbeat(message, context, timeout(self.max_wait, taking));
         let places = taking.await;
-        call.details.queued = since.elapsed();
+        call.end.queued = since.elapsed();
         places.map_err(|_| {
-            call.details.stop_reason = Some(CallStopReason::Concurrency);
+            call.end.stop_reason = Some(CallStopReason::Concurrency);
             let whose = full.map_or("", |limiter| &limiter.subject_label);
             let most = full.and_then(|limiter| limiter.rates.max_concurrent_calls());
             CallError::Refused {

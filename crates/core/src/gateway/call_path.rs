@@ -132,7 +132,7 @@ impl CallPath {
         let sending = RelayedRequest::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let key = self.response_cache_key(server, shown, sending, context);
         if let Some(answer) = key.as_deref().and_then(|(answers, key)| answers.get(key)) {
-            call.details.is_cached = true;
+            call.end.is_cached = true;
             return Ok(RpcOutcome::Result(answer));
         }
         self.limits.check_rate_limits(tool, server, call).await?;
@@ -334,9 +334,9 @@ impl CallPath {
         let message = confirmation_message(agent, tool, concern, arguments, self.models.secrets());
         let confirm_timeout = self.scope.config.limits.confirm_timeout;
         let confirmed = confirmation::ask(message, confirm_timeout, context).await;
-        call.details.is_confirmed = confirmed.is_ok();
+        call.end.is_confirmed = confirmed.is_ok();
         confirmed.map_err(|why| {
-            call.details.stop_reason = Some(CallStopReason::Confirmation);
+            call.end.stop_reason = Some(CallStopReason::Confirmation);
             let (reason, hint) = why.explain(concern);
             CallError::Refused { tool: tool.clone(), reason, hint: hint.to_owned() }
         })

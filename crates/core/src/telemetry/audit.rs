@@ -17,7 +17,7 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::os::{OpenMode, open_own};
 use crate::settings::AuditConfig;
-use crate::telemetry::context::{CallProgress, CallStart};
+use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{CertificateExpiry, DriftEvent, Event, EventKinds};
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::lease_file::{LeaseFile, sibling_path, take_orphans};
@@ -187,9 +187,8 @@ impl EventListener for AuditLog {
                 // If the queue is full, the call is still recorded when it ends.
                 self.0.queue.push(AuditMessage::CallBegan(Arc::clone(call.start())));
             }
-            Event::CallEnded(call, end) => {
-                let facts = Arc::clone(call.start());
-                self.put(AuditMessage::CallEnded(facts, call.details.clone(), end));
+            Event::CallEnded(call) => {
+                self.put(AuditMessage::CallEnded(Arc::clone(call.start()), call.end.clone()));
             }
             Event::LlmRequestEnded(request, outcome) => {
                 let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
@@ -337,8 +336,8 @@ impl AuditWriter {
                     self.running.push(RunningCall { facts, is_noted: false });
                     continue;
                 }
-                AuditMessage::CallEnded(facts, details, end) => {
-                    self.scribe.encode_call(&mut lines, &facts, &details, end);
+                AuditMessage::CallEnded(facts, end) => {
+                    self.scribe.encode_call(&mut lines, &facts, &end);
                 }
                 AuditMessage::LlmRequestEnded(request) => {
                     self.scribe.llm_request(&mut lines, &request);
@@ -432,8 +431,8 @@ impl AuditWriter {
         let mut records = 0;
         for facts in running.collect::<Vec<_>>() {
             let took = facts.at.elapsed().unwrap_or_default();
-            let end = CallEnd { outcome: CallOutcome::ShuttingDown, took, result_bytes: None };
-            self.scribe.encode_call(&mut lines, &facts, &CallProgress::default(), end);
+            let end = CallEnd { outcome: CallOutcome::ShuttingDown, took, ..CallEnd::default() };
+            self.scribe.encode_call(&mut lines, &facts, &end);
             records += 1;
         }
         self.append(&mut lines, records);

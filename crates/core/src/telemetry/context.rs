@@ -4,7 +4,7 @@
 //! nothing else, so they report the same facts.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,60 +12,30 @@ use crate::catalog::Listing;
 use crate::json::{Member, RawJson};
 use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::telemetry::call_span::CallSpan;
+use crate::telemetry::event::EventKinds;
+use crate::telemetry::event_bus::EventBus;
+use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::server_metrics::ServerMetrics;
 use crate::telemetry::start::CallRequest;
 
 /// A call in flight.
 pub struct CallContext<'a> {
     pub subject: CallRequest<'a>,
-    pub details: CallProgress,
+    /// Completed when the call ends.
+    pub end: CallEnd,
     /// `true` if the server has requested input from the client. The result is then not cached.
     pub has_asked: bool,
     pub(crate) meters: &'a ServerMetrics,
     /// Set if spans are exported.
     pub(crate) trace: OnceLock<Box<CallSpan>>,
     facts: OnceLock<Arc<CallStart>>,
-    numbers: &'a AtomicU64,
+    pub(crate) listeners: &'a EventBus,
     /// When the call began; `None` if no listener needs its duration.
     began: Option<Instant>,
-    /// `true` if a listener wants `EventKinds::CALL_TEXTS`.
-    wants_texts: bool,
     /// `true` if the live view was recording when the call began.
     pub(crate) is_watched: bool,
     /// Why the call failed, for the live view: without secrets and control characters.
     pub(crate) failure: Option<String>,
-}
-
-/// Details of a call that become known while it is processed.
-#[derive(Clone, Debug, Default)]
-pub struct CallProgress {
-    /// `true` if the tool is dangerous according to the configuration or its server.
-    pub is_dangerous: bool,
-    /// `true` if the user confirmed the call.
-    pub is_confirmed: bool,
-    /// `true` if the result came from the cache.
-    pub is_cached: bool,
-    /// How long the call waited for other calls to end.
-    pub queued: Duration,
-    /// The limit or the missing confirmation that stopped the call, if any.
-    pub stop_reason: Option<CallStopReason>,
-    /// The rule that allowed or denied the call.
-    pub(crate) rule: Option<Cow<'static, str>>,
-    /// Why the call was denied.
-    pub(crate) reason: Option<String>,
-    /// If the agent can't see the tool, the listing of its server.
-    pub(crate) listing: Option<Arc<Listing>>,
-}
-
-/// Why a call of a visible tool was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallStopReason {
-    /// The rate limit `callsPerMinute` was reached.
-    Rate,
-    /// The concurrency limit `maxConcurrentCalls` was reached for longer than `limits.maxWaitMs`.
-    Concurrency,
-    /// The user declined the call, didn't answer in time, or couldn't be asked.
-    Confirmation,
 }
 
 /// The facts known when a call begins, in a form that can outlive the call.
@@ -88,24 +58,22 @@ pub struct CallStart {
 }
 
 impl<'a> CallContext<'a> {
-    /// A call that begins now. Its number is the next of `numbers`.
+    /// A call that begins now.
     pub(crate) fn new(
-        subject: CallRequest<'a>,
+        listeners: &'a EventBus,
         meters: &'a ServerMetrics,
-        numbers: &'a AtomicU64,
-        is_timed: bool,
-        wants_texts: bool,
+        subject: CallRequest<'a>,
     ) -> Self {
+        let is_timed = listeners.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
         Self {
             subject,
-            details: CallProgress::default(),
+            end: CallEnd::default(),
             has_asked: false,
             meters,
             trace: OnceLock::new(),
             facts: OnceLock::new(),
-            numbers,
+            listeners,
             began: is_timed.then(Instant::now),
-            wants_texts,
             is_watched: false,
             failure: None,
         }
@@ -126,7 +94,7 @@ impl<'a> CallContext<'a> {
                 meta: _,
             } = self.subject;
             Arc::new(CallStart {
-                number: self.numbers.fetch_add(1, Ordering::Relaxed),
+                number: self.listeners.calls().fetch_add(1, Ordering::Relaxed),
                 at: SystemTime::now(),
                 agent: agent.cloned(),
                 session,
@@ -148,42 +116,35 @@ impl<'a> CallContext<'a> {
         self.trace.get_mut().map(|trace| std::mem::take(&mut trace.meta))
     }
 
+    fn wants_texts(&self) -> bool {
+        self.listeners.is_enabled(EventKinds::CALL_TEXTS)
+    }
+
     /// Records the rule that allowed or denied the call. The closure runs only if a listener wants
     /// texts.
     pub fn set_rule(&mut self, rule: impl FnOnce() -> Option<Cow<'static, str>>) {
-        if self.wants_texts {
-            self.details.rule = rule();
+        if self.wants_texts() {
+            self.end.decision.rule = rule();
         }
     }
 
     /// Records why the call is denied.
     pub fn set_denial_reason(&mut self, reason: &str) {
-        if self.wants_texts {
-            self.details.reason = Some(reason.to_owned());
+        if self.wants_texts() {
+            self.end.decision.reason = Some(reason.to_owned());
         }
     }
 
     /// Records the listing of the server of a tool that the agent can't see. Whether the server has
     /// the tool is checked later, on the audit thread, so that the agent can't notice a difference.
     pub fn mark_not_found(&mut self, listing: impl FnOnce() -> Option<Arc<Listing>>) {
-        if self.wants_texts {
-            self.details.listing = listing();
+        if self.wants_texts() {
+            self.end.decision.listing = listing();
         }
     }
 
     /// Returns the time since the call began, or zero if no listener needs it.
     pub(crate) fn took(&self) -> Duration {
         self.began.map_or(Duration::ZERO, |began| began.elapsed())
-    }
-}
-
-impl CallStopReason {
-    /// Returns the reason's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Concurrency => "concurrency",
-            Self::Confirmation => "confirmation",
-        }
     }
 }

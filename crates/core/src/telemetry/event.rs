@@ -32,7 +32,7 @@ pub enum Event<'a> {
     /// A tool call began.
     CallBegan(&'a CallContext<'a>),
     /// A tool call ended, with any outcome.
-    CallEnded(&'a CallContext<'a>, CallEnd),
+    CallEnded(&'a CallContext<'a>),
     /// A request to a language model ended, with any outcome.
     LlmRequestEnded(&'a LlmContext<'a>, LlmOutcome),
     /// A server is starting.
@@ -74,7 +74,7 @@ pub enum Event<'a> {
     /// A caller reached a quota.
     LimitReached(&'a LimitReached),
     /// A read of a resource or prompt ended, with any outcome.
-    ReadEnded(&'a ReadContext<'a>, CallEnd),
+    ReadEnded(&'a ReadContext<'a>, &'a CallEnd),
     /// A login at an HTTP server changed.
     SignIn(&'a SignInContext<'a>, SignInChange),
     /// The workbench serves agents at this address.

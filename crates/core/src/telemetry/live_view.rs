@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
 
 use crate::name::untrusted_text::display_name;
 use crate::name::{AgentName, ServerName, ToolboxName};
@@ -114,26 +115,31 @@ pub struct LiveAgent {
     pub opened: BTreeSet<ToolboxName>,
 }
 
-/// A call that has ended.
-#[derive(Clone, Debug)]
+/// A call that has ended. `top` and the dashboard show it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct FinishedCall {
-    /// Numbers the recorded calls.
+    /// Sequence number in this process, to tell repeated entries apart.
     pub number: u64,
     pub at: u64,
     pub session: u64,
-    /// `None` for an anonymous agent.
+    /// The agent's name in policy; `None` if it is anonymous.
     pub agent: Option<String>,
-    /// The name that the client program reported.
+    /// The name that its client reported.
     pub client: Option<String>,
-    /// `None` if the called name matches no tool.
+    /// `None` if no toolbox has the tool.
     pub toolbox: Option<String>,
-    /// `None` if the called name matches no tool.
+    /// `None` if no server has the tool.
     pub server: Option<String>,
-    /// The name of the tool, with invisible characters escaped.
+    /// The name the agent called, without control characters.
     pub tool: String,
-    pub argument_bytes: usize,
-    pub end: CallEnd,
-    /// Why it failed or was cancelled, without secrets and control characters.
+    pub ms: f64,
+    pub argument_bytes: u64,
+    /// `None` without a response.
+    pub result_bytes: Option<u64>,
+    /// The audit's word for the outcome: `ok`, `tool_error`, `timed_out` and so on.
+    pub outcome: String,
+    /// Why it failed or was cancelled, in a few lines without control characters and secrets.
     pub reason: Option<String>,
 }
 
@@ -187,7 +193,7 @@ impl LiveView {
 
     pub(crate) fn hear(&self, event: Event<'_>) {
         match event {
-            Event::CallEnded(call, end) if call.is_watched => self.now().call(call, end),
+            Event::CallEnded(call) if call.is_watched => self.now().call(call),
             Event::SessionOpened(session) => self.now().open(session),
             Event::ClientIdentified(session, client, version) => {
                 let reported =
@@ -233,8 +239,8 @@ impl LiveState {
         }
     }
 
-    fn call(&mut self, call: &CallContext<'_>, end: CallEnd) {
-        let subject = &call.subject;
+    fn call(&mut self, call: &CallContext<'_>) {
+        let (subject, end) = (&call.subject, &call.end);
         let at = millis(SystemTime::now());
         self.under_way = self.under_way.saturating_sub(1);
         self.count += 1;
@@ -268,8 +274,11 @@ impl LiveState {
             toolbox: shown(subject.toolbox.map(ToolboxName::as_str)),
             server: shown(subject.server.map(ServerName::as_str)),
             tool: display_name(subject.tool, MAX_NAME),
-            argument_bytes: call.argument_bytes(),
-            end,
+            // Two decimal places.
+            ms: (end.took.as_secs_f64() * 100_000.0).round() / 100.0,
+            argument_bytes: call.argument_bytes() as u64,
+            result_bytes: end.result_bytes.map(|bytes| bytes as u64),
+            outcome: end.outcome.as_str().to_owned(),
             reason: call.failure.clone().or_else(|| end.outcome.describe().map(str::to_owned)),
         });
     }
@@ -311,7 +320,7 @@ impl LiveState {
 }
 
 impl CallCounters {
-    fn add(&mut self, end: CallEnd) {
+    fn add(&mut self, end: &CallEnd) {
         self.calls += 1;
         self.errors += u64::from(!end.outcome.is_ok());
         self.times.add(end.took);

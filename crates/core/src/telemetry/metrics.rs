@@ -226,7 +226,7 @@ impl EventListener for Metrics {
 
     fn on_event(&self, event: Event<'_>) {
         match event {
-            Event::CallEnded(call, end) => call.meters.record_call(call.argument_bytes(), end),
+            Event::CallEnded(call) => call.meters.record_call(call.argument_bytes(), &call.end),
             Event::LlmRequestEnded(request, outcome) => self.llm_request(request, outcome),
             Event::ServerStarted(server, _) => {
                 self.of_run(server).record_start(server.has_run_before);
@@ -376,9 +376,14 @@ mod tests {
     fn renders_recorded_values() {
         let metrics = Metrics::new();
         let meters = metrics.for_server("dev", "git \"x\"");
-        let end = |ending, took, result_bytes| CallEnd { outcome: ending, took, result_bytes };
-        meters.record_call(10, end(CallOutcome::Ok, Duration::from_millis(3), Some(20)));
-        meters.record_call(1, end(CallOutcome::TimedOut, Duration::from_secs(3), None));
+        let end = |ending, took, result_bytes| CallEnd {
+            outcome: ending,
+            took,
+            result_bytes,
+            ..CallEnd::default()
+        };
+        meters.record_call(10, &end(CallOutcome::Ok, Duration::from_millis(3), Some(20)));
+        meters.record_call(1, &end(CallOutcome::TimedOut, Duration::from_secs(3), None));
         let server = ServerContext {
             run: 1,
             toolbox: "dev".to_owned(),

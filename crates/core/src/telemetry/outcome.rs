@@ -1,9 +1,13 @@
 //! The outcome of a tool call.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::catalog::Listing;
+
 /// The ways in which a call can end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallOutcome {
     /// The tool succeeded.
     Ok,
@@ -20,6 +24,7 @@ pub enum CallOutcome {
     /// A limit, a missing confirmation or an access rule stopped the call.
     Denied,
     /// The agent cancelled the call or disconnected.
+    #[default]
     Cancelled,
     /// The server didn't answer in time.
     TimedOut,
@@ -35,13 +40,57 @@ pub enum CallOutcome {
     InternalError,
 }
 
-/// The outcome, duration and size of a call that has ended.
-#[derive(Clone, Copy, Debug)]
+/// How a call or a read ended, and what became known before.
+#[derive(Clone, Debug, Default)]
 pub struct CallEnd {
     pub outcome: CallOutcome,
     pub took: Duration,
     /// Size of the result or error in bytes, if there was one.
     pub result_bytes: Option<usize>,
+    /// How long the call waited for other calls to end.
+    pub queued: Duration,
+    /// `true` if the tool is dangerous according to the configuration or its server.
+    pub is_dangerous: bool,
+    /// `true` if the user confirmed the call.
+    pub is_confirmed: bool,
+    /// `true` if the result came from the cache.
+    pub is_cached: bool,
+    /// The limit or the missing confirmation that stopped the call, if any.
+    pub stop_reason: Option<CallStopReason>,
+    pub(crate) decision: CallDecision,
+}
+
+/// Why a call was let through or not. Empty unless a listener wants `EventKinds::CALL_TEXTS`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallDecision {
+    /// The rule that allowed or denied the call.
+    pub(crate) rule: Option<Cow<'static, str>>,
+    /// Why the call was denied.
+    pub(crate) reason: Option<String>,
+    /// If the agent can't see the tool, the listing of its server.
+    pub(crate) listing: Option<Arc<Listing>>,
+}
+
+/// Why a call of a visible tool was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallStopReason {
+    /// The rate limit `callsPerMinute` was reached.
+    Rate,
+    /// The concurrency limit `maxConcurrentCalls` was reached for longer than `limits.maxWaitMs`.
+    Concurrency,
+    /// The user declined the call, didn't answer in time, or couldn't be asked.
+    Confirmation,
+}
+
+impl CallStopReason {
+    /// Returns the reason's name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Concurrency => "concurrency",
+            Self::Confirmation => "confirmation",
+        }
+    }
 }
 
 impl CallOutcome {

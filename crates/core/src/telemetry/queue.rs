@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::json::RawJson;
-use crate::telemetry::context::{CallProgress, CallStart};
+use crate::telemetry::context::CallStart;
 use crate::telemetry::event::SessionContext;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::record::definitions::{ChangeRecord, DriftRecord};
@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) enum AuditMessage {
     CallBegan(Arc<CallStart>),
-    CallEnded(Arc<CallStart>, CallProgress, CallEnd),
+    CallEnded(Arc<CallStart>, CallEnd),
     LlmRequestEnded(LlmRecord),
     DefinitionChanged(Box<ChangeRecord>),
     Drifted(Box<DriftRecord>),

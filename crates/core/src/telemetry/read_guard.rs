@@ -40,8 +40,9 @@ impl PrimitiveReadGuard<'_> {
 
     fn finish(&mut self, ending: CallOutcome, result_bytes: Option<usize>) {
         self.has_ended = true;
-        let end = CallEnd { outcome: ending, took: self.began.elapsed(), result_bytes };
-        self.listeners.emit(Event::ReadEnded(&self.context, end));
+        let took = self.began.elapsed();
+        let end = CallEnd { outcome: ending, took, result_bytes, ..CallEnd::default() };
+        self.listeners.emit(Event::ReadEnded(&self.context, &end));
     }
 }
 

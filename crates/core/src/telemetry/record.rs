@@ -15,13 +15,13 @@ use crate::catalog::Listing;
 use crate::json;
 use crate::name::{AgentName, ServerRef};
 use crate::settings::ArgumentCapture;
-use crate::telemetry::context::{CallProgress, CallStart, CallStopReason};
+use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{
     CertificateExpiry, LlmContext, ReadContext, ReadableKind, SessionContext, SignInChange,
     SignInContext,
 };
 use crate::telemetry::llm_outcome::LlmOutcome;
-use crate::telemetry::outcome::{CallEnd, CallOutcome};
+use crate::telemetry::outcome::{CallDecision, CallEnd, CallOutcome, CallStopReason};
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause};
@@ -89,7 +89,7 @@ pub(crate) struct ReadRecord {
 }
 
 impl ReadRecord {
-    pub(crate) fn new(read: &ReadContext<'_>, end: CallEnd) -> Self {
+    pub(crate) fn new(read: &ReadContext<'_>, end: &CallEnd) -> Self {
         Self {
             at: read.at,
             agent: read.agent.cloned(),
@@ -98,7 +98,7 @@ impl ReadRecord {
             what: read.what,
             name: read.name.clone().into_owned(),
             rule: read.rule.clone().map(Cow::into_owned),
-            end,
+            end: end.clone(),
         }
     }
 }
@@ -160,45 +160,42 @@ impl AuditEncoder {
         Self { run, capture, key, secrets }
     }
 
-    pub(crate) fn encode_call(
-        &self,
-        line: &mut Vec<u8>,
-        facts: &CallStart,
-        details: &CallProgress,
-        end: CallEnd,
-    ) {
+    pub(crate) fn encode_call(&self, line: &mut Vec<u8>, facts: &CallStart, end: &CallEnd) {
+        let CallDecision { rule, reason, listing } = &end.decision;
         self.begin(line, facts);
         let decision = match end.outcome {
             CallOutcome::UnknownTool => {
                 let has = |listing: &Arc<Listing>| {
                     listing.tools.iter().any(|tool| tool.name == facts.tool)
                 };
-                if details.listing.as_ref().is_some_and(has) { DENIED } else { UNKNOWN }
+                if listing.as_ref().is_some_and(has) { DENIED } else { UNKNOWN }
             }
             CallOutcome::Denied => DENIED,
             _ => ALLOWED,
         };
         text(line, "decision", decision);
-        if let (Some(rule), true) = (&details.rule, decision != UNKNOWN) {
+        if let (Some(rule), true) = (rule, decision != UNKNOWN) {
             text(line, "rule", &self.secrets.redact(rule));
         }
         if decision == ALLOWED {
             text(line, "outcome", end.outcome.as_str());
         }
-        if let Some(reason) = &details.reason {
+        if let Some(reason) = reason {
             text(line, "reason", &cut(&self.secrets.redact(reason)));
         }
-        if let Some(stopped_by) = details.stop_reason.map(CallStopReason::as_str) {
+        if let Some(stopped_by) = end.stop_reason.map(CallStopReason::as_str) {
             text(line, "stoppedBy", stopped_by);
         }
-        let CallProgress { is_dangerous, is_confirmed, is_cached, queued: waited, .. } = *details;
-        let marks =
-            [("dangerous", is_dangerous), ("confirmed", is_confirmed), ("cached", is_cached)];
+        let marks = [
+            ("dangerous", end.is_dangerous),
+            ("confirmed", end.is_confirmed),
+            ("cached", end.is_cached),
+        ];
         for (mark, _) in marks.into_iter().filter(|(_, is_set)| *is_set) {
             flag(line, mark);
         }
-        if !waited.is_zero() {
-            milliseconds(line, "waitedMs", waited);
+        if !end.queued.is_zero() {
+            milliseconds(line, "waitedMs", end.queued);
         }
         milliseconds(line, "ms", end.took);
         if let Some(bytes) = end.result_bytes {

@@ -40,7 +40,7 @@ impl Default for ServerMetrics {
 }
 
 impl ServerMetrics {
-    pub(crate) fn record_call(&self, argument_bytes: usize, end: CallEnd) {
+    pub(crate) fn record_call(&self, argument_bytes: usize, end: &CallEnd) {
         self.calls[end.outcome as usize].inc();
         self.seconds.observe(end.took.as_secs_f64());
         self.argument_bytes.inc_by(argument_bytes as u64);

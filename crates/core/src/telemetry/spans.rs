@@ -135,9 +135,9 @@ impl EventListener for SpanListener {
             Event::CallBegan(call) => {
                 call.trace.get_or_init(|| Box::new(self.begin(&call.subject)));
             }
-            Event::CallEnded(call, end) => {
+            Event::CallEnded(call) => {
                 if let Some(trace) = call.trace.get() {
-                    finish(&trace.span, end.outcome);
+                    finish(&trace.span, call.end.outcome);
                 }
             }
             _ => {}

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::FinishedCall;
+
 /// Status of a running workbench. Times are in Unix milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,7 +25,7 @@ pub struct WorkbenchStatus {
     /// In the order of the configuration; at most 256.
     pub toolboxes: Vec<ToolboxStatus>,
     /// The most recently finished calls, newest first; at most 100.
-    pub calls: Vec<CallStatus>,
+    pub calls: Vec<FinishedCall>,
     /// Since when calls are recorded: `top` or the dashboard was first opened.
     pub calls_since: u64,
     /// Durations of all calls since then.
@@ -129,34 +131,6 @@ pub enum ServerState {
     Running,
     /// Failed to start, or exited unexpectedly.
     Failed,
-}
-
-/// A finished call.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CallStatus {
-    /// Sequence number in this process, to tell repeated entries apart.
-    pub number: u64,
-    pub at: u64,
-    pub session: u64,
-    /// The agent's name in policy.
-    pub agent: Option<String>,
-    /// The name that its client reported.
-    pub client: Option<String>,
-    /// `None` if no toolbox has the tool.
-    pub toolbox: Option<String>,
-    /// `None` if no server has the tool.
-    pub server: Option<String>,
-    /// The name the agent called, without control characters.
-    pub tool: String,
-    pub ms: f64,
-    pub argument_bytes: u64,
-    /// `None` without a response.
-    pub result_bytes: Option<u64>,
-    /// The audit's word for the outcome: `ok`, `tool_error`, `timed_out` and so on.
-    pub outcome: String,
-    /// Why it failed or was cancelled, in a few lines without control characters and secrets.
-    pub reason: Option<String>,
 }
 
 /// Calls within one interval.

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use crate::admin::status::{
-    AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus,
-    ToolboxStatus, TrafficSample, WorkbenchStatus,
+    AgentStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus, ToolboxStatus,
+    TrafficSample, WorkbenchStatus,
 };
 use crate::gateway::{BackendStatus, Caller, GatewayRegistry, ListingDrift, Phase};
 use crate::name::{ServerRef, untrusted_text};
 use crate::os::ProcessMemory;
 use crate::settings::{Launch, ServerConfig, ToolboxConfig};
-use crate::telemetry::{CallStats, FinishedCall, LiveSnapshot, estimate_tokens};
+use crate::telemetry::{CallStats, LiveSnapshot, estimate_tokens};
 use crate::toolbox;
 
 /// Maximum number of toolboxes, and of servers per toolbox.
@@ -122,7 +122,7 @@ impl StatusCollector {
                 saved_tokens: counts.saved_tokens,
             })
             .collect();
-        view.calls = picture.calls.into_iter().map(call).collect();
+        view.calls = picture.calls;
         view
     }
 
@@ -208,25 +208,6 @@ fn server(
 
 fn latency(percentiles: Option<[f64; 3]>) -> Option<Latency> {
     percentiles.map(|[p50, p95, p99]| Latency { p50, p95, p99 })
-}
-
-fn call(call: FinishedCall) -> CallStatus {
-    CallStatus {
-        number: call.number,
-        at: call.at,
-        session: call.session,
-        agent: call.agent,
-        client: call.client,
-        toolbox: call.toolbox,
-        server: call.server,
-        tool: call.tool,
-        // Two decimal places.
-        ms: (call.end.took.as_secs_f64() * 100_000.0).round() / 100.0,
-        argument_bytes: call.argument_bytes as u64,
-        result_bytes: call.end.result_bytes.map(|bytes| bytes as u64),
-        outcome: call.end.outcome.as_str().to_owned(),
-        reason: call.reason,
-    }
 }
 
 pub(super) fn millis(time: SystemTime) -> u64 {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::admin::{CallStatus, ServerAction, ServerStatus, WorkbenchStatus};
+use crate::admin::{ServerAction, ServerStatus, WorkbenchStatus};
 use crate::cli::monitoring::top::connection::{ActionKind, ActionRequest, TopEvent};
+use crate::telemetry::FinishedCall;
 
 #[derive(Default)]
 pub(super) struct TopState {
@@ -156,16 +157,16 @@ impl TopState {
     }
 
     /// Returns the index of the selected call in `calls`.
-    pub(super) fn selected_call_index(&self, calls: &[(&WorkbenchStatus, &CallStatus)]) -> usize {
-        let chosen = |(view, call): &(&WorkbenchStatus, &CallStatus)| {
+    pub(super) fn selected_call_index(&self, calls: &[(&WorkbenchStatus, &FinishedCall)]) -> usize {
+        let chosen = |(view, call): &(&WorkbenchStatus, &FinishedCall)| {
             self.selection.call == Some((view.pid, call.number))
         };
         calls.iter().position(chosen).unwrap_or_default()
     }
 
     /// Returns the calls of all workbenches that match the filter, newest first.
-    pub(super) fn calls(&self) -> Vec<(&WorkbenchStatus, &CallStatus)> {
-        let of = |view| -> Vec<(&WorkbenchStatus, &CallStatus)> {
+    pub(super) fn calls(&self) -> Vec<(&WorkbenchStatus, &FinishedCall)> {
+        let of = |view| -> Vec<(&WorkbenchStatus, &FinishedCall)> {
             let view: &WorkbenchStatus = view;
             view.calls.iter().map(|call| (view, call)).collect()
         };
@@ -176,7 +177,7 @@ impl TopState {
                 || has(&call.tool, &self.filter)
                 || named.into_iter().any(|name| has(name, &self.filter))
         });
-        let ended = |call: &CallStatus| call.at.saturating_add(whole(call.ms));
+        let ended = |call: &FinishedCall| call.at.saturating_add(whole(call.ms));
         all.sort_by_key(|(_, call)| std::cmp::Reverse((ended(call), call.number)));
         all
     }

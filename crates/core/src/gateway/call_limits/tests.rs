@@ -54,7 +54,7 @@ async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> 
     );
     gateway.calls().limits.check_rate_limits(&tool, server, &mut call.context).await.map_err(
         |error| {
-            assert_eq!(call.context.details.stop_reason, Some(CallStopReason::Rate));
+            assert_eq!(call.context.end.stop_reason, Some(CallStopReason::Rate));
             said(error)
         },
     )
@@ -81,7 +81,7 @@ async fn enter(
     let mut call =
         gateway.calls().instrumentation.begin_call(&tool, Ok(&of.meters), None, &context);
     let places = limits.acquire_slots(&tool, of, &context, &mut call.context).await;
-    let details = &call.context.details;
+    let details = &call.context.end;
     assert_eq!(details.stop_reason, places.is_err().then_some(CallStopReason::Concurrency));
     places.map(|places| (places, details.queued)).map_err(said)
 }

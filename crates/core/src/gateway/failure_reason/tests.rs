@@ -16,10 +16,7 @@ use crate::telemetry::Telemetry;
 const TOKEN: &str = "hunter2-hunter2";
 
 /// Returns the reason that the live view has after a call with these arguments ended like this.
-fn reason(
-    arguments: &Value,
-    called: &Result<RpcOutcome, CallError>,
-) -> Option<(&'static str, String)> {
+fn reason(arguments: &Value, called: &Result<RpcOutcome, CallError>) -> Option<(String, String)> {
     let text = json!({"mcpServers": {"srv": {"command": "srv", "env": {"API_TOKEN": TOKEN}}}});
     let env = BTreeMap::new();
     let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
@@ -38,7 +35,7 @@ fn reason(
         gateway.calls().instrumentation.begin_call(&tool, Ok(&meters), Some(&arguments), &context);
     gateway.calls().end_call(call, called, &context);
     let call = observer.live().snapshot().calls.into_iter().next().unwrap();
-    Some((call.end.outcome.as_str(), call.reason?))
+    Some((call.outcome, call.reason?))
 }
 
 fn result(value: &Value) -> RpcOutcome {
@@ -86,7 +83,7 @@ async fn reason_of_a_failed_call_is_the_text_of_its_error() {
         (Ok(result(&json!({"content": [text("isError")]}))), None),
     ] {
         let found = reason(&json!({}), &called);
-        assert_eq!(found.as_ref().map(|(word, text)| (*word, &**text)), expected, "{called:?}");
+        assert_eq!(found.as_ref().map(|(word, text)| (&**word, &**text)), expected, "{called:?}");
     }
 }
 

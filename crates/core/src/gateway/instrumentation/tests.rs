@@ -30,8 +30,8 @@ impl EventListener for Diary {
             Event::CallBegan(call) => {
                 format!("{} calls {}", call.subject.agent.unwrap(), call.subject.tool)
             }
-            Event::CallEnded(call, end) => {
-                format!("{} ends: {}", call.subject.tool, end.outcome.as_str())
+            Event::CallEnded(call) => {
+                format!("{} ends: {}", call.subject.tool, call.end.outcome.as_str())
             }
             Event::ServerStarting(server) => format!("{} starts", server.label),
             Event::ServerFailed(server, _) => format!("{} fails", server.label),

@@ -19,8 +19,8 @@ impl EventListener for Notes {
     fn on_event(&self, event: Event<'_>) {
         let what = match event {
             Event::CallBegan(call) => format!("{} begins", call.subject.tool),
-            Event::CallEnded(call, end) => {
-                format!("{} ends {}", call.start().tool, end.outcome.as_str())
+            Event::CallEnded(call) => {
+                format!("{} ends {}", call.start().tool, call.end.outcome.as_str())
             }
             _ => "something else".to_owned(),
         };
@@ -94,7 +94,7 @@ fn emits_nothing_and_does_no_work_without_interested_listeners() {
     let mut call = listeners.begin_call(&bench.meters, subject("t"));
     call.context.set_rule(|| unreachable!("no listener wants the rule"));
     call.context.set_denial_reason("unused");
-    assert!(call.context.details.reason.is_none());
+    assert!(call.context.end.decision.reason.is_none());
     std::thread::yield_now();
     assert_eq!(call.context.took(), Duration::ZERO, "the clock is not read");
     call.end(CallOutcome::Ok, None);
@@ -128,7 +128,7 @@ fn records_the_rule_if_a_listener_wants_texts() {
     let listeners = bench.listeners();
     let mut call = listeners.begin_call(&bench.meters, subject("a"));
     call.context.set_rule(|| Some("rules.a".into()));
-    assert_eq!(call.context.details.rule.as_deref(), Some("rules.a"));
+    assert_eq!(call.context.end.decision.rule.as_deref(), Some("rules.a"));
 }
 
 #[test]

@@ -27,31 +27,31 @@ fn facts(tool: &str, arguments: Option<serde_json::Value>) -> CallStart {
 }
 
 fn end(ending: CallOutcome) -> CallEnd {
-    CallEnd { outcome: ending, took: Duration::from_micros(12_045), result_bytes: None }
+    CallEnd { outcome: ending, took: Duration::from_micros(12_045), ..CallEnd::default() }
 }
 
-fn line(scribe: &AuditEncoder, facts: &CallStart, details: &CallProgress, end: CallEnd) -> String {
+fn line(scribe: &AuditEncoder, facts: &CallStart, end: &CallEnd) -> String {
     let mut line = Vec::new();
-    scribe.encode_call(&mut line, facts, details, end);
+    scribe.encode_call(&mut line, facts, end);
     String::from_utf8(line).unwrap()
 }
 
 #[test]
 fn call_line_has_caller_tool_decision_and_outcome() {
     let facts = facts("commit", Some(json!({"text": "hunter22", "apiKey": "x", "n": 1})));
-    let details =
-        CallProgress { rule: Some("toolOverrides.git".into()), ..CallProgress::default() };
-    let end = CallEnd { result_bytes: Some(20), ..end(CallOutcome::Ok) };
+    let decision =
+        CallDecision { rule: Some("toolOverrides.git".into()), ..CallDecision::default() };
+    let end = CallEnd { result_bytes: Some(20), decision, ..end(CallOutcome::Ok) };
     assert_eq!(
-        line(&scribe(ArgumentCapture::None), &facts, &details, end),
+        line(&scribe(ArgumentCapture::None), &facts, &end),
         "{\"time\":\"1970-01-01T00:00:01.234Z\",\"kind\":\"call\",\"call\":\"00c0ffee-3\",\
          \"agent\":\"claude\",\"session\":\"00c0ffee-2\",\"toolbox\":\"dev\",\"server\":\"git\",\
          \"tool\":\"commit\",\"argumentBytes\":38,\"decision\":\"allowed\",\
          \"rule\":\"toolOverrides.git\",\"outcome\":\"ok\",\"ms\":12.045,\"resultBytes\":20}\n"
     );
-    let hashed = line(&scribe(ArgumentCapture::Hash), &facts, &details, end);
+    let hashed = line(&scribe(ArgumentCapture::Hash), &facts, &end);
     assert!(hashed.contains("\"argumentsHash\":\"") && !hashed.contains("hunter22"), "{hashed}");
-    let whole = line(&scribe(ArgumentCapture::Whole), &facts, &details, end);
+    let whole = line(&scribe(ArgumentCapture::Whole), &facts, &end);
     assert!(
         whole.contains("\"arguments\":{\"text\":\"***\",\"apiKey\":\"***\",\"n\":1}"),
         "{whole}"
@@ -77,23 +77,22 @@ fn distinguishes_denied_from_unknown_tools() {
     let raw = RawJson::encode(&json!({"name": "push", "inputSchema": {}}));
     let (tools, _) = ToolDefinition::read_all([raw]);
     let listing = Arc::new(Listing { tools, ..Listing::default() });
-    let details = CallProgress {
-        listing: Some(listing),
-        rule: Some("filters".into()),
-        ..CallProgress::default()
-    };
-    let denied = line(&scribe, &facts("push", None), &details, end(CallOutcome::UnknownTool));
+    let decision =
+        CallDecision { listing: Some(listing), rule: Some("filters".into()), reason: None };
+    let end = CallEnd { decision, ..end(CallOutcome::UnknownTool) };
+    let denied = line(&scribe, &facts("push", None), &end);
     assert!(denied.contains("\"decision\":\"denied\",\"rule\":\"filters\",\"ms\""), "{denied}");
-    let unknown = line(&scribe, &facts("pull", None), &details, end(CallOutcome::UnknownTool));
+    let unknown = line(&scribe, &facts("pull", None), &end);
     assert!(unknown.contains("\"decision\":\"unknown\",\"ms\""), "{unknown}");
 }
 
 #[test]
 fn denial_reasons_are_redacted_and_truncated() {
     let reason = format!("no hunter22 {}", "ä".repeat(MAX_NAME));
-    let details = CallProgress { reason: Some(reason), ..CallProgress::default() };
+    let decision = CallDecision { reason: Some(reason), ..CallDecision::default() };
+    let end = CallEnd { decision, ..end(CallOutcome::Denied) };
     let scribe = scribe(ArgumentCapture::Hash);
-    let line = line(&scribe, &facts("push", None), &details, end(CallOutcome::Denied));
+    let line = line(&scribe, &facts("push", None), &end);
     assert!(line.contains("\"decision\":\"denied\"") && !line.contains("outcome"), "{line}");
     assert!(line.contains("\"reason\":\"no *** ää") && line.contains("ä…\""), "{line}");
 }
@@ -101,9 +100,8 @@ fn denial_reasons_are_redacted_and_truncated() {
 #[test]
 fn control_characters_in_names_are_escaped() {
     let scribe = scribe(ArgumentCapture::Hash);
-    let details = CallProgress::default();
     let facts = facts("a\n\"b\u{2028}", None);
-    let line = line(&scribe, &facts, &details, end(CallOutcome::UnknownTool));
+    let line = line(&scribe, &facts, &end(CallOutcome::UnknownTool));
     assert_eq!(line.lines().count(), 1);
     let read: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(read["tool"], "a\n\"b\u{2028}");
@@ -112,17 +110,17 @@ fn control_characters_in_names_are_escaped() {
 #[test]
 fn call_line_has_progress_flags_only_when_set() {
     let scribe = scribe(ArgumentCapture::None);
-    let details = CallProgress {
+    let stopped = CallEnd {
         is_dangerous: true,
         is_confirmed: true,
         is_cached: true,
         queued: Duration::from_millis(2),
         stop_reason: Some(CallStopReason::Rate),
-        ..CallProgress::default()
+        ..end(CallOutcome::Denied)
     };
     let facts = facts("log", None);
-    let usual = line(&scribe, &facts, &CallProgress::default(), end(CallOutcome::Ok));
-    let marked = line(&scribe, &facts, &details, end(CallOutcome::Denied));
+    let usual = line(&scribe, &facts, &end(CallOutcome::Ok));
+    let marked = line(&scribe, &facts, &stopped);
     for mark in [
         r#""stoppedBy":"rate""#,
         r#""dangerous":true"#,

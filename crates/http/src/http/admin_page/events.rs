@@ -8,8 +8,9 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::admin::{CallStatus, WorkbenchStatus};
+use crate::admin::WorkbenchStatus;
 use crate::http::admin_page::backend::AdminBackend;
+use crate::telemetry::FinishedCall;
 
 /// How long a status is shared with other watchers.
 const CACHE_TTL: Duration = Duration::from_millis(900);
@@ -62,7 +63,7 @@ fn is_same(old: &[WorkbenchStatus], new: &[WorkbenchStatus]) -> bool {
 /// Removes the reasons of failed calls, which can quote the call, except where `shows` them.
 fn without_reasons(
     views: &[WorkbenchStatus],
-    shows: impl Fn(&CallStatus) -> bool,
+    shows: impl Fn(&FinishedCall) -> bool,
 ) -> Vec<WorkbenchStatus> {
     let mut views = views.to_vec();
     for call in views.iter_mut().flat_map(|view| &mut view.calls).filter(|call| !shows(call)) {

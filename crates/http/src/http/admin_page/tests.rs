@@ -15,16 +15,14 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::*;
-use crate::admin::{
-    AdminRequest, CallStatus, LockDrift, ServerStatus, ToolboxStatus, WorkbenchStatus,
-};
+use crate::admin::{AdminRequest, LockDrift, ServerStatus, ToolboxStatus, WorkbenchStatus};
 use crate::gateway::{MemoryPools, QuotaRegistry};
 use crate::http::admin_page::backend::AdminBackend;
 use crate::http::admin_page::page::AdminPage;
 use crate::http::admin_page::request::PageRequest;
 use crate::http::auth::AccessLevel;
 use crate::http::response::HttpResponse;
-use crate::telemetry::{QuotaOwner, Telemetry};
+use crate::telemetry::{FinishedCall, QuotaOwner, Telemetry};
 
 const MOST: usize = 8;
 
@@ -38,10 +36,10 @@ impl AdminBackend for Still {
         let drift = LockDrift { differences: stderr_tail.clone(), accept, ..LockDrift::default() };
         let server = ServerStatus { stderr_tail, drift: Some(drift), ..ServerStatus::default() };
         let toolbox = ToolboxStatus { servers: vec![server], ..ToolboxStatus::default() };
-        let call = |agent: Option<&str>| CallStatus {
+        let call = |agent: Option<&str>| FinishedCall {
             agent: agent.map(str::to_owned),
             reason: Some("secret".to_owned()),
-            ..CallStatus::default()
+            ..FinishedCall::default()
         };
         vec![WorkbenchStatus {
             at: looks as u64,

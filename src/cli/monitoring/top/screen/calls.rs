@@ -8,10 +8,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, List, ListItem, ListState};
 
-use crate::admin::{CallStatus, WorkbenchStatus};
+use crate::admin::WorkbenchStatus;
 use crate::cli::monitoring::top::screen::{client_name, millis};
 use crate::cli::monitoring::top::state::{Pane, TopState, whole};
 use crate::cli::output::{format_age, number};
+use crate::telemetry::FinishedCall;
 
 /// Below this width, in columns, a line has only the most important parts.
 const NARROW: u16 = 60;
@@ -64,7 +65,7 @@ pub(in crate::cli::monitoring::top) fn details(state: &TopState) -> Vec<String> 
 
 fn call_line(
     view: &WorkbenchStatus,
-    call: &CallStatus,
+    call: &FinishedCall,
     width: u16,
     outcome_width: usize,
 ) -> String {
@@ -81,26 +82,26 @@ fn call_line(
     )
 }
 
-fn is_bad(call: &CallStatus) -> bool {
+fn is_bad(call: &FinishedCall) -> bool {
     !matches!(&*call.outcome, "ok" | "input_required" | "cancelled" | "shutting_down")
 }
 
-fn outcome(call: &CallStatus) -> String {
+fn outcome(call: &FinishedCall) -> String {
     call.outcome.replace('_', " ")
 }
 
-fn place(call: &CallStatus) -> String {
+fn place(call: &FinishedCall) -> String {
     let place = [call.toolbox.as_deref(), call.server.as_deref(), Some(&call.tool)];
     place.into_iter().flatten().collect::<Vec<_>>().join("/")
 }
 
-fn age(view: &WorkbenchStatus, call: &CallStatus) -> String {
+fn age(view: &WorkbenchStatus, call: &FinishedCall) -> String {
     let ended = call.at.saturating_add(whole(call.ms));
     format_age(Duration::from_millis(view.at.saturating_sub(ended)))
 }
 
 /// The client and the agent's name in policy, as far as they are known.
-fn who(view: &WorkbenchStatus, call: &CallStatus) -> String {
+fn who(view: &WorkbenchStatus, call: &FinishedCall) -> String {
     let agent = view.agents.iter().find(|agent| agent.session == call.session);
     let client = agent.and_then(client_name).or_else(|| call.client.clone());
     match (client, &call.agent) {

@@ -4,11 +4,10 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
-use crate::admin::{
-    AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus,
-};
+use crate::admin::{AgentStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus};
 use crate::cli::monitoring::top::connection::{ActionKind, TopEvent};
 use crate::cli::monitoring::top::keys::{self, UserCommand};
+use crate::telemetry::FinishedCall;
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -39,7 +38,7 @@ fn view() -> WorkbenchStatus {
         ..server("github", ServerState::Failed)
     };
     let paused = ServerStatus { is_paused: true, ..server("browser", ServerState::Stopped) };
-    let call = |number: u64, tool: &str, outcome: &str, ms: f64| CallStatus {
+    let call = |number: u64, tool: &str, outcome: &str, ms: f64| FinishedCall {
         number,
         at: NOW - 10_000 * number,
         session: 1,
@@ -52,7 +51,7 @@ fn view() -> WorkbenchStatus {
         outcome: outcome.to_owned(),
         reason: (outcome != "ok")
             .then(|| "server `git`: no response or progress for 60000 ms".to_owned()),
-        ..CallStatus::default()
+        ..FinishedCall::default()
     };
     WorkbenchStatus {
         at: NOW,
@@ -195,7 +194,7 @@ fn call_stays_selected_when_others_end() {
     press(&mut state, KeyCode::Tab);
     press(&mut state, KeyCode::Down);
     let mut view = view();
-    let newest = CallStatus {
+    let newest = FinishedCall {
         number: 3,
         at: NOW + 60_000,
         tool: "git_new".to_owned(),
