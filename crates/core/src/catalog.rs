@@ -27,7 +27,7 @@ const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 pub use crate::catalog::change_tracker::{DefinitionChange, DefinitionTracker};
 pub use crate::catalog::definition::{
-    Definition, InvalidEntry, Prompt, Resource, ResourceTemplate,
+    Definition, InvalidEntry, PrimitiveKind, Prompt, Resource, ResourceTemplate,
 };
 pub use crate::catalog::lock::{
     DefinitionDrift, DriftDetector, DriftKind, ListingSamples, accept_command,
@@ -138,7 +138,7 @@ pub struct ToolDefinition {
 impl Definition for ToolDefinition {
     const METHOD: &'static str = "tools/list";
     const MEMBER: &'static str = "tools";
-    const KIND_NAME: &'static str = "tool";
+    const KIND: PrimitiveKind = PrimitiveKind::Tool;
     const KEY: &'static str = "name";
     const SHAPE: Shape = repair::TOOL;
 

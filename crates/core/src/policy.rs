@@ -27,7 +27,6 @@ mod tool_patterns;
 mod unmatched_patterns;
 mod uri_patterns;
 
-pub use crate::policy::access::PrimitiveKind;
 pub use crate::policy::agent_policy::Policy;
 pub use crate::policy::condition::Refusal;
 pub use crate::policy::drift_action::DriftAction;

@@ -18,8 +18,9 @@ mod server_view;
 #[cfg(test)]
 mod tests;
 
+pub use crate::catalog::PrimitiveKind;
 pub use crate::toolbox::namespace_table::{
-    NameConflict, NamespaceTable, NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE, UriTarget,
+    NameConflict, NamespaceTable, NamespacedPrimitive, TOOLMAN_ACTIVATE, UriTarget,
 };
 pub use crate::toolbox::server_view::ServerView;
 

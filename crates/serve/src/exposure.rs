@@ -215,7 +215,7 @@ impl Exposure {
         let mode = self.mode(mutability);
         let ctx = self.audience(mutability, chosen, at);
         let mut resources = mode.primitives(ctx, PrimitiveKind::Resource)?;
-        resources.extend(mode.primitives(ctx, PrimitiveKind::Template)?);
+        resources.extend(mode.primitives(ctx, PrimitiveKind::ResourceTemplate)?);
         let prompts = mode.primitives(ctx, PrimitiveKind::Prompt)?;
         let ExposedTools { own: mut tools, servers } = mode.tools(ctx);
         tools.extend(servers);

@@ -129,7 +129,7 @@ pub async fn read(
 /// Keeps the last list after an error.
 fn or_last<T: Definition>(server: &str, error: &ListError, last: &[Arc<T>]) -> CheckedList<T> {
     let error = &error.why;
-    tracing::warn!(server, "failed to list {}s: {error}", T::KIND_NAME);
+    tracing::warn!(server, "failed to list {}s: {error}", T::KIND.word());
     (last.to_vec(), None)
 }
 
@@ -259,7 +259,7 @@ fn entries_of(result: &RawJson, member: &str) -> Option<RawJson> {
 fn describe<T: Definition>(entry: &InvalidEntry) -> String {
     let shown = |text: &str| shorten(&untrusted_text::single_line(text), MAX_ERROR);
     let verb = if entry.is_repaired { "repaired" } else { "skipped" };
-    format!("{verb} {} {}: {}", T::KIND_NAME, shown(&entry.what), shown(&entry.why))
+    format!("{verb} {} {}: {}", T::KIND.word(), shown(&entry.what), shown(&entry.why))
 }
 
 /// The entries of a list up to its limits.

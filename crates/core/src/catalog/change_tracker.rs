@@ -96,7 +96,7 @@ impl DefinitionTracker {
             };
             let after = sum(now);
             if before != after {
-                let (word, name) = (D::KIND_NAME, untrusted_text::display_name(key, MAX_NAME));
+                let (word, name) = (D::KIND.word(), untrusted_text::display_name(key, MAX_NAME));
                 let (before, after) = (shown(&before), shown(&after));
                 changed.push(DefinitionChange {
                     word,

@@ -23,14 +23,48 @@ pub struct InvalidEntry {
     pub is_repaired: bool,
 }
 
-/// A kind of primitive in a server's listing.
+/// The kinds of primitives that servers list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PrimitiveKind {
+    Tool,
+    Resource,
+    ResourceTemplate,
+    Prompt,
+}
+
+impl PrimitiveKind {
+    /// Returns the kind's name in messages and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::ResourceTemplate => "resource template",
+            Self::Prompt => "prompt",
+        }
+    }
+
+    /// Returns the member of a definition that identifies it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+            Self::ResourceTemplate => "uriTemplate",
+        }
+    }
+
+    /// Templates share their names with resources; only the braces tell them apart.
+    pub fn family(self) -> Self {
+        if self == Self::ResourceTemplate { Self::Resource } else { self }
+    }
+}
+
+/// A definition in a server's listing.
 pub trait Definition: Sized {
     /// The MCP method that lists the kind, such as `tools/list`.
     const METHOD: &'static str;
     /// The member of the result that contains the list.
     const MEMBER: &'static str;
-    /// The kind's name in messages, such as `resource template`.
-    const KIND_NAME: &'static str;
+    const KIND: PrimitiveKind;
     /// The member of an entry that identifies it.
     const KEY: &'static str;
     /// The members of an entry, as strict clients check them.
@@ -101,7 +135,7 @@ fn read_entries<T: Definition>(
 }
 
 macro_rules! definition {
-    ($(#[$doc:meta])* $name:ident, $field:ident: $(#[$field_doc:meta])*, $key:literal, $method:literal, $member:literal, $word:literal, $shape:path) => {
+    ($(#[$doc:meta])* $name:ident, $field:ident: $(#[$field_doc:meta])*, $key:literal, $method:literal, $member:literal, $shape:path) => {
         $(#[$doc])*
         #[derive(Debug, PartialEq, Eq)]
         pub struct $name {
@@ -114,7 +148,7 @@ macro_rules! definition {
         impl Definition for $name {
             const METHOD: &'static str = $method;
             const MEMBER: &'static str = $member;
-            const KIND_NAME: &'static str = $word;
+            const KIND: PrimitiveKind = PrimitiveKind::$name;
             const KEY: &'static str = $key;
             const SHAPE: Shape = $shape;
 
@@ -151,18 +185,16 @@ macro_rules! definition {
 
 definition! {
     /// A resource as its server defines it (MCP, server/resources).
-    Resource, uri: /** Where it is read. */, "uri", "resources/list", "resources", "resource", repair::RESOURCE
+    Resource, uri: /** Where it is read. */, "uri", "resources/list", "resources", repair::RESOURCE
 }
 definition! {
     /// A resource template as its server defines it (MCP, server/resources; RFC 6570).
     ResourceTemplate, uri: /** The template of its URIs. */,
-    "uriTemplate", "resources/templates/list", "resourceTemplates", "resource template",
-    repair::TEMPLATE
+    "uriTemplate", "resources/templates/list", "resourceTemplates", repair::TEMPLATE
 }
 definition! {
     /// A prompt as its server defines it (MCP, server/prompts).
-    Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt",
-    repair::PROMPT
+    Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", repair::PROMPT
 }
 
 impl Resource {

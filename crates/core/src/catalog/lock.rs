@@ -122,7 +122,7 @@ impl DriftDetector {
             look.at_kind(resources, &listing.resources, Resource::stable_definition);
             // Resources come and go with a server's data.
             drift.retain(|one| {
-                one.word != Resource::KIND_NAME || !matches!(one.kind, DriftKind::Removed)
+                one.word != Resource::KIND.word() || !matches!(one.kind, DriftKind::Removed)
             });
         }
         drift.extend(instructions(locked.instructions.as_ref(), instructions_of(listing)));
@@ -162,7 +162,7 @@ impl KindComparison<'_> {
             locked.iter().map(|(name, one)| (name.as_str(), one)).collect();
         for one in listed {
             let definition = raw(one);
-            let key = (D::KIND_NAME, definition.clone().into_bytes());
+            let key = (D::KIND.word(), definition.clone().into_bytes());
             let locked = left.remove(one.key());
             let what = self.before.remove(&key).unwrap_or_else(|| match locked {
                 None => Some(DriftKind::New),
@@ -172,7 +172,7 @@ impl KindComparison<'_> {
             self.now.insert(key, what.clone());
             if let Some(what) = what {
                 self.drift.push(DefinitionDrift {
-                    word: D::KIND_NAME,
+                    word: D::KIND.word(),
                     name: one.key().to_owned(),
                     kind: what,
                 });
@@ -180,7 +180,7 @@ impl KindComparison<'_> {
         }
         let gone = left.into_iter().filter(|(_, locked)| !locked.is_conditional);
         self.drift.extend(gone.map(|(name, _)| DefinitionDrift {
-            word: D::KIND_NAME,
+            word: D::KIND.word(),
             name: name.to_owned(),
             kind: DriftKind::Removed,
         }));
@@ -237,7 +237,7 @@ impl Listing {
 }
 
 fn without_drift<D: Definition>(all: &[Arc<D>], drift: &[DefinitionDrift]) -> Vec<Arc<D>> {
-    let of_kind = drift.iter().filter(|one| one.word == D::KIND_NAME);
+    let of_kind = drift.iter().filter(|one| one.word == D::KIND.word());
     let left_out: std::collections::HashSet<&str> = of_kind.map(|one| one.name.as_str()).collect();
     all.iter().filter(|one| !left_out.contains(one.key())).map(Arc::clone).collect()
 }

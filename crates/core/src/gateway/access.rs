@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use crate::backend::{AgentHandle, AgentId, BackendError, RpcOutcome, StartPriority};
-use crate::catalog::{Listing, may_expand_to};
+use crate::catalog::{Listing, PrimitiveKind, may_expand_to};
 use crate::gateway::drift::ListingDrift;
 use crate::gateway::error::{CallError, server_error};
 use crate::gateway::instrumentation::{Instrumentation, rule};
@@ -32,7 +32,7 @@ use crate::name::{ServerRef, ToolId, namespaced_name};
 use crate::policy::{
     Admission, Denial, DriftAction, Grant, Permit, Refusal, ToolTraits, may_be_same_resource,
 };
-use crate::telemetry::{CallContext, PrimitiveReadGuard, ReadableKind};
+use crate::telemetry::{CallContext, PrimitiveReadGuard};
 use crate::toolbox::{ExposedTool, NotAnObjectError, ToolboxView};
 
 /// Error code of a URL elicitation (MCP 2025-11-25, client/elicitation).
@@ -184,12 +184,14 @@ impl AccessControl {
         let (what, name, error) = match target {
             RequestTarget::Task(_) => return Err(unknown_server(at)),
             _ if denial.rule().is_none() => return Err(unknown_server(at)),
-            RequestTarget::Resource(uri) => (ReadableKind::Resource, uri, unknown("resource", uri)),
+            RequestTarget::Resource(uri) => {
+                (PrimitiveKind::Resource, uri, unknown("resource", uri))
+            }
             RequestTarget::ResourceCompletion(uri) => {
-                (ReadableKind::Resource, uri, unknown("resource template", uri))
+                (PrimitiveKind::Resource, uri, unknown("resource template", uri))
             }
             RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
-                (ReadableKind::Prompt, name, unknown("prompt", name))
+                (PrimitiveKind::Prompt, name, unknown("prompt", name))
             }
         };
         if read.is_none() {
@@ -401,7 +403,7 @@ impl AccessControl {
                 if let Err(denial) = self.scope.policy.admit_prompt(at, &prompt.name) {
                     self.instrumentation.note_denied(
                         at,
-                        ReadableKind::Prompt,
+                        PrimitiveKind::Prompt,
                         &prompt.name,
                         &denial,
                         context,

@@ -576,7 +576,7 @@ impl CallPath {
         }
         let (outcome, bytes) = call_outcome(called, context);
         if call.context.is_watched && !outcome.is_ok() {
-            call.context.failure = self.failure_reason(&text_of_outcome(called), &call.context);
+            call.context.end.failure = self.failure_reason(&text_of_outcome(called), &call.context);
         }
         call.end(outcome, bytes);
     }
@@ -591,7 +591,7 @@ impl CallPath {
     ) {
         let mut call = self.instrumentation.begin_unresolved(name, arguments, context);
         if let (true, Some(error)) = (call.context.is_watched, error) {
-            call.context.failure = self.failure_reason(&text_of_error(error), &call.context);
+            call.context.end.failure = self.failure_reason(&text_of_error(error), &call.context);
         }
         call.end(error.map_or(CallOutcome::UnknownTool, outcome_of_error), None);
     }

@@ -8,6 +8,7 @@ use memchr::memmem::Finder;
 use tracing::Span;
 
 use crate::backend::{self, RpcOutcome};
+use crate::catalog::PrimitiveKind;
 use crate::gateway::error::CallError;
 use crate::gateway::request_context::RequestContext;
 use crate::gateway::request_target::RequestTarget;
@@ -15,8 +16,8 @@ use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant};
 use crate::telemetry::{
-    CallGuard, CallOutcome, CallRequest, EventBus, PrimitiveReadGuard, ReadContext, ReadableKind,
-    ServerMetrics, record_server,
+    CallGuard, CallOutcome, CallRequest, EventBus, PrimitiveReadGuard, ReadContext, ServerMetrics,
+    record_server,
 };
 
 const IS_ERROR: &str = "isError";
@@ -79,7 +80,7 @@ impl Instrumentation {
     pub(crate) fn note_denied(
         &self,
         at: &ServerRef,
-        what: ReadableKind,
+        what: PrimitiveKind,
         name: &str,
         denial: &Denial,
         context: &RequestContext<'_>,
@@ -94,7 +95,7 @@ impl Instrumentation {
     fn observed_read<'a>(
         &'a self,
         at: &'a ServerRef,
-        what: ReadableKind,
+        what: PrimitiveKind,
         name: Cow<'a, str>,
         context: &RequestContext<'a>,
     ) -> PrimitiveReadGuard<'a> {

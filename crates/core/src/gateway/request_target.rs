@@ -1,7 +1,7 @@
 //! Targets of requests other than tool calls.
 
+use crate::catalog::PrimitiveKind;
 use crate::json::{self, RawJson};
-use crate::telemetry::ReadableKind;
 
 /// The methods about tasks, the only requests besides those about primitives and tools.
 const TASK_METHODS: [&str; 5] =
@@ -58,10 +58,10 @@ impl RequestTarget {
     }
 
     /// Returns the kind and the name of the primitive that the request reads, if it reads one.
-    pub(crate) fn read_primitive(&self) -> Option<(ReadableKind, &str)> {
+    pub(crate) fn read_primitive(&self) -> Option<(PrimitiveKind, &str)> {
         match self {
-            Self::Resource(uri) => Some((ReadableKind::Resource, uri)),
-            Self::Prompt(name) => Some((ReadableKind::Prompt, name)),
+            Self::Resource(uri) => Some((PrimitiveKind::Resource, uri)),
+            Self::Prompt(name) => Some((PrimitiveKind::Prompt, name)),
             Self::ResourceCompletion(_) | Self::PromptCompletion(_) | Self::Task(_) => None,
         }
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 
+use crate::catalog::PrimitiveKind;
 use crate::name::{AgentName, ServerName};
 use crate::policy::rule::RulePath;
 use crate::settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
@@ -29,26 +30,6 @@ pub(crate) struct Access<'a> {
     pub(crate) prompts: Option<RuleLists<'a>>,
 }
 
-/// A kind of primitive that a list can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrimitiveKind {
-    Tools,
-    /// Resources and URI templates.
-    Resources,
-    Prompts,
-}
-
-impl PrimitiveKind {
-    /// Returns the agent's own lists of this kind, and their key.
-    fn own(self, agent: &AgentPolicy) -> (&'static str, &BTreeMap<String, Vec<String>>) {
-        match self {
-            Self::Tools => ("tool_overrides", &agent.tool_overrides),
-            Self::Resources => ("resource_overrides", &agent.resource_overrides),
-            Self::Prompts => ("prompt_overrides", &agent.prompt_overrides),
-        }
-    }
-}
-
 /// Resolves an agent's access to a server.
 ///
 /// # Errors
@@ -59,7 +40,7 @@ pub(crate) fn resolve<'a>(
     agent: Option<&AgentName>,
     server: &ServerName,
 ) -> Result<Access<'a>, RulePath> {
-    let said = agent_rules(config, agent, server, PrimitiveKind::Tools);
+    let said = agent_rules(config, agent, server, PrimitiveKind::Tool);
     if !said.is_allowed {
         let unknown = || RulePath::new(&["agent_policies"]);
         return Err(said.by.unwrap_or_else(unknown));
@@ -78,8 +59,8 @@ pub(crate) fn resolve<'a>(
         lists.push((rule.clone(), tools.as_slice()));
         otherwise = (rule, false);
     }
-    let resources = primitive_lists(config, agent, server, PrimitiveKind::Resources);
-    let prompts = primitive_lists(config, agent, server, PrimitiveKind::Prompts);
+    let resources = primitive_lists(config, agent, server, PrimitiveKind::Resource);
+    let prompts = primitive_lists(config, agent, server, PrimitiveKind::Prompt);
     if gives_some(resources.as_ref()) || gives_some(prompts.as_ref()) {
         // Granted resources or prompts make the server visible, even without any tools.
     } else if lists.is_empty() {
@@ -122,9 +103,11 @@ fn primitive_lists<'a>(
     let mut lists = said.lists;
     if said.uses_defaults {
         let (key, exposed) = match kind {
-            PrimitiveKind::Tools => ("exposed_tools", &config.exposed_tools),
-            PrimitiveKind::Resources => ("exposed_resources", &config.exposed_resources),
-            PrimitiveKind::Prompts => ("exposed_prompts", &config.exposed_prompts),
+            PrimitiveKind::Tool => ("exposed_tools", &config.exposed_tools),
+            PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
+                ("exposed_resources", &config.exposed_resources)
+            }
+            PrimitiveKind::Prompt => ("exposed_prompts", &config.exposed_prompts),
         };
         let (of, patterns) = list_of_server(exposed, server)?;
         lists.push((RulePath::new(&[key, of]), patterns.as_slice()));
@@ -195,6 +178,20 @@ impl AgentRules<'_> {
     }
 }
 
+/// Returns the agent's own lists of a kind of primitive, and their key.
+fn own_lists(
+    agent: &AgentPolicy,
+    kind: PrimitiveKind,
+) -> (&'static str, &BTreeMap<String, Vec<String>>) {
+    match kind {
+        PrimitiveKind::Tool => ("tool_overrides", &agent.tool_overrides),
+        PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
+            ("resource_overrides", &agent.resource_overrides)
+        }
+        PrimitiveKind::Prompt => ("prompt_overrides", &agent.prompt_overrides),
+    }
+}
+
 /// Resolves the rules of agents for one server, each agent once.
 struct InheritanceResolver<'a, 's> {
     config: &'a PolicyConfig,
@@ -229,7 +226,7 @@ impl<'a> InheritanceResolver<'a, '_> {
                 (found.is_some(), first.and_then(|parent| parent.by.clone()))
             }
         };
-        let (own_key, own) = self.kind.own(policy);
+        let (own_key, own) = own_lists(policy, self.kind);
         let own = list_of_server(own, self.server);
         let (lists, is_silent) = match own {
             Some((of, tools)) => {

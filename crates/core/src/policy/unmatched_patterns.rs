@@ -6,8 +6,8 @@ mod primitives;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::catalog::PrimitiveKind;
 use crate::name::{self, ServerRef, ToolId};
-use crate::policy::access::PrimitiveKind;
 use crate::policy::agent_conditions::server_ref;
 use crate::policy::filter::ToolFilter;
 use crate::policy::rule::RulePath;
@@ -33,13 +33,13 @@ impl fmt::Display for UnmatchedPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pattern = &self.pattern;
         match self.kind {
-            PrimitiveKind::Tools => {
+            PrimitiveKind::Tool => {
                 write!(f, "no tool matches `{pattern}`, so this entry has no effect")
             }
-            PrimitiveKind::Prompts => {
+            PrimitiveKind::Prompt => {
                 write!(f, "no prompt matches `{pattern}`, so this entry has no effect")
             }
-            PrimitiveKind::Resources => {
+            PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
                 write!(f, "no listed resource or template has the URI or name `{pattern}`")
             }
         }
@@ -133,7 +133,7 @@ impl PatternSearch<'_> {
                     pattern.strip_prefix(server.name()).and_then(|rest| rest.strip_prefix(':'))
                 });
                 let hint = hint(bare.unwrap_or(pattern), &servers);
-                let (rule, pattern, kind) = (rule.clone(), pattern.clone(), PrimitiveKind::Tools);
+                let (rule, pattern, kind) = (rule.clone(), pattern.clone(), PrimitiveKind::Tool);
                 self.found.push(UnmatchedPattern { rule, pattern, hint, kind });
             }
         }
@@ -194,7 +194,7 @@ impl PatternSearch<'_> {
             let bare = bare.strip_prefix(&prefix).unwrap_or(bare);
             let hint = hint(bare, &[server]);
             let pattern = written.to_owned();
-            let found = UnmatchedPattern { rule, pattern, hint, kind: PrimitiveKind::Tools };
+            let found = UnmatchedPattern { rule, pattern, hint, kind: PrimitiveKind::Tool };
             // Categories share the entry of their server, so a pattern can turn up twice.
             if !self.found.contains(&found) {
                 self.found.push(found);

@@ -51,7 +51,9 @@ impl ActivePrimitives {
     pub fn has(&self, item: &NamespacedPrimitive) -> bool {
         let switched = match item.kind {
             PrimitiveKind::Tool => self.tools.get(&item.name),
-            PrimitiveKind::Resource | PrimitiveKind::Template => self.resources.get(&item.name),
+            PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
+                self.resources.get(&item.name)
+            }
             PrimitiveKind::Prompt => None,
         };
         switched.copied().unwrap_or(item.starts_active)

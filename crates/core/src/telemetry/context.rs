@@ -4,7 +4,7 @@
 //! nothing else, so they report the same facts.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,8 +12,6 @@ use crate::catalog::Listing;
 use crate::json::{Member, RawJson};
 use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::telemetry::call_span::CallSpan;
-use crate::telemetry::event::EventKinds;
-use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::server_metrics::ServerMetrics;
 use crate::telemetry::start::CallRequest;
@@ -29,13 +27,13 @@ pub struct CallContext<'a> {
     /// Set if spans are exported.
     pub(crate) trace: OnceLock<Box<CallSpan>>,
     facts: OnceLock<Arc<CallStart>>,
-    pub(crate) listeners: &'a EventBus,
+    numbers: &'a AtomicU64,
     /// When the call began; `None` if no listener needs its duration.
     began: Option<Instant>,
+    /// `true` if a listener wants `EventKinds::CALL_TEXTS`.
+    wants_texts: bool,
     /// `true` if the live view was recording when the call began.
     pub(crate) is_watched: bool,
-    /// Why the call failed, for the live view: without secrets and control characters.
-    pub(crate) failure: Option<String>,
 }
 
 /// The facts known when a call begins, in a form that can outlive the call.
@@ -58,13 +56,14 @@ pub struct CallStart {
 }
 
 impl<'a> CallContext<'a> {
-    /// A call that begins now.
+    /// A call that begins now. Its number is the next of `numbers`.
     pub(crate) fn new(
-        listeners: &'a EventBus,
-        meters: &'a ServerMetrics,
         subject: CallRequest<'a>,
+        meters: &'a ServerMetrics,
+        numbers: &'a AtomicU64,
+        is_timed: bool,
+        wants_texts: bool,
     ) -> Self {
-        let is_timed = listeners.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
         Self {
             subject,
             end: CallEnd::default(),
@@ -72,10 +71,10 @@ impl<'a> CallContext<'a> {
             meters,
             trace: OnceLock::new(),
             facts: OnceLock::new(),
-            listeners,
+            numbers,
             began: is_timed.then(Instant::now),
+            wants_texts,
             is_watched: false,
-            failure: None,
         }
     }
 
@@ -94,7 +93,7 @@ impl<'a> CallContext<'a> {
                 meta: _,
             } = self.subject;
             Arc::new(CallStart {
-                number: self.listeners.calls().fetch_add(1, Ordering::Relaxed),
+                number: self.numbers.fetch_add(1, Ordering::Relaxed),
                 at: SystemTime::now(),
                 agent: agent.cloned(),
                 session,
@@ -116,21 +115,17 @@ impl<'a> CallContext<'a> {
         self.trace.get_mut().map(|trace| std::mem::take(&mut trace.meta))
     }
 
-    fn wants_texts(&self) -> bool {
-        self.listeners.is_enabled(EventKinds::CALL_TEXTS)
-    }
-
     /// Records the rule that allowed or denied the call. The closure runs only if a listener wants
     /// texts.
     pub fn set_rule(&mut self, rule: impl FnOnce() -> Option<Cow<'static, str>>) {
-        if self.wants_texts() {
+        if self.wants_texts {
             self.end.decision.rule = rule();
         }
     }
 
     /// Records why the call is denied.
     pub fn set_denial_reason(&mut self, reason: &str) {
-        if self.wants_texts() {
+        if self.wants_texts {
             self.end.decision.reason = Some(reason.to_owned());
         }
     }
@@ -138,7 +133,7 @@ impl<'a> CallContext<'a> {
     /// Records the listing of the server of a tool that the agent can't see. Whether the server has
     /// the tool is checked later, on the audit thread, so that the agent can't notice a difference.
     pub fn mark_not_found(&mut self, listing: impl FnOnce() -> Option<Arc<Listing>>) {
-        if self.wants_texts() {
+        if self.wants_texts {
             self.end.decision.listing = listing();
         }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use crate::catalog::{DefinitionChange, DefinitionDrift, Listing};
+use crate::catalog::{DefinitionChange, DefinitionDrift, Listing, PrimitiveKind};
 use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::telemetry::context::CallContext;
 use crate::telemetry::llm_outcome::LlmOutcome;
@@ -264,13 +264,6 @@ pub struct SessionContext {
     pub served_bytes: usize,
 }
 
-/// A kind of primitive that is read instead of called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadableKind {
-    Resource,
-    Prompt,
-}
-
 /// One read of a resource or a prompt.
 #[derive(Clone, Debug)]
 pub struct ReadContext<'a> {
@@ -279,7 +272,8 @@ pub struct ReadContext<'a> {
     pub agent: Option<&'a AgentName>,
     pub session: u64,
     pub server: &'a ServerRef,
-    pub what: ReadableKind,
+    /// A resource or a prompt.
+    pub what: PrimitiveKind,
     /// The resource URI, or the server's own name for the prompt.
     pub name: Cow<'a, str>,
     /// The rule that allowed or denied the read; `None` if no rule applies.

@@ -11,6 +11,7 @@ use crate::telemetry::start::CallRequest;
 /// A call in flight. If dropped, it is reported as cancelled, panicked or shutting down.
 #[must_use]
 pub struct CallGuard<'a> {
+    listeners: &'a EventBus,
     /// The context, which is passed along with the call.
     pub context: CallContext<'a>,
     has_ended: bool,
@@ -24,13 +25,15 @@ impl EventBus {
         subject: CallRequest<'a>,
     ) -> CallGuard<'a> {
         log_spans::record_call(&subject);
-        let mut context = CallContext::new(self, meters, subject);
+        let is_timed = self.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
+        let wants_texts = self.is_enabled(EventKinds::CALL_TEXTS);
+        let mut context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);
         if self.live().is_watched() {
             context.is_watched = true;
             self.live().begin();
         }
         self.emit(Event::CallBegan(&context));
-        CallGuard { context, has_ended: false }
+        CallGuard { listeners: self, context, has_ended: false }
     }
 }
 
@@ -42,11 +45,11 @@ impl CallGuard<'_> {
 
     fn finish(&mut self, ending: CallOutcome, result_bytes: Option<usize>) {
         self.has_ended = true;
-        let context = &mut self.context;
-        if context.listeners.is_enabled(EventKinds::CALLS_ENDED) {
-            (context.end.outcome, context.end.result_bytes) = (ending, result_bytes);
-            context.end.took = context.took();
-            context.listeners.emit(Event::CallEnded(context));
+        if self.listeners.is_enabled(EventKinds::CALLS_ENDED) {
+            let took = self.context.took();
+            let end = &mut self.context.end;
+            (end.outcome, end.took, end.result_bytes) = (ending, took, result_bytes);
+            self.listeners.emit(Event::CallEnded(&self.context));
         }
     }
 }
@@ -56,6 +59,6 @@ impl Drop for CallGuard<'_> {
         if self.has_ended {
             return;
         }
-        self.finish(self.context.listeners.drop_outcome(), None);
+        self.finish(self.listeners.drop_outcome(), None);
     }
 }

@@ -279,7 +279,7 @@ impl LiveState {
             argument_bytes: call.argument_bytes() as u64,
             result_bytes: end.result_bytes.map(|bytes| bytes as u64),
             outcome: end.outcome.as_str().to_owned(),
-            reason: call.failure.clone().or_else(|| end.outcome.describe().map(str::to_owned)),
+            reason: end.failure.clone().or_else(|| end.outcome.describe().map(str::to_owned)),
         });
     }
 

@@ -58,6 +58,8 @@ pub struct CallEnd {
     /// The limit or the missing confirmation that stopped the call, if any.
     pub stop_reason: Option<CallStopReason>,
     pub(crate) decision: CallDecision,
+    /// Why the call failed, for the live view: without secrets and control characters.
+    pub(crate) failure: Option<String>,
 }
 
 /// Why a call was let through or not. Empty unless a listener wants `EventKinds::CALL_TEXTS`.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::telemetry::event::{Event, EventKinds, ReadContext, ReadableKind};
+use crate::telemetry::event::{Event, EventKinds, ReadContext};
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::outcome::{CallEnd, CallOutcome};
 
@@ -50,15 +50,6 @@ impl Drop for PrimitiveReadGuard<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.finish(self.listeners.drop_outcome(), None);
-        }
-    }
-}
-
-impl ReadableKind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Resource => "resource",
-            Self::Prompt => "prompt",
         }
     }
 }

@@ -11,14 +11,13 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::catalog::Listing;
+use crate::catalog::{Listing, PrimitiveKind};
 use crate::json;
 use crate::name::{AgentName, ServerRef};
 use crate::settings::ArgumentCapture;
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{
-    CertificateExpiry, LlmContext, ReadContext, ReadableKind, SessionContext, SignInChange,
-    SignInContext,
+    CertificateExpiry, LlmContext, ReadContext, SessionContext, SignInChange, SignInContext,
 };
 use crate::telemetry::llm_outcome::LlmOutcome;
 use crate::telemetry::outcome::{CallDecision, CallEnd, CallOutcome, CallStopReason};
@@ -82,7 +81,7 @@ pub(crate) struct ReadRecord {
     pub(crate) agent: Option<AgentName>,
     pub(crate) session: u64,
     pub(crate) server: ServerRef,
-    pub(crate) what: ReadableKind,
+    pub(crate) what: PrimitiveKind,
     pub(crate) name: String,
     pub(crate) rule: Option<String>,
     pub(crate) end: CallEnd,
@@ -297,7 +296,7 @@ impl AuditEncoder {
     }
 
     pub(crate) fn read(&self, line: &mut Vec<u8>, read: &ReadRecord) {
-        head(line, read.at, read.what.as_str());
+        head(line, read.at, read.what.word());
         self.who(line, read.agent.as_ref(), read.session);
         text(line, "toolbox", read.server.toolbox.as_str());
         text(line, "server", read.server.server.as_str());

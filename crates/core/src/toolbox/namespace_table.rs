@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use crate::catalog::{literal_length, may_expand_to};
+use crate::catalog::{PrimitiveKind, literal_length, may_expand_to};
 use crate::json::{EditError, RawJson};
 use crate::name::{
     self, ExposedName, ServerRef, ToolId, ToolboxName, namespaced_name, scheme_of_namespace,
@@ -23,39 +23,6 @@ use crate::settings::Config;
 use crate::toolbox::{ServerView, ToolboxView};
 
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PrimitiveKind {
-    Tool,
-    Resource,
-    Template,
-    Prompt,
-}
-
-impl PrimitiveKind {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Resource => "resource",
-            Self::Template => "resource template",
-            Self::Prompt => "prompt",
-        }
-    }
-
-    /// The member of a definition that holds the name.
-    fn key(self) -> &'static str {
-        match self {
-            Self::Tool | Self::Prompt => "name",
-            Self::Resource => "uri",
-            Self::Template => "uriTemplate",
-        }
-    }
-
-    /// Templates share their names with resources; only the braces tell them apart.
-    fn family(self) -> Self {
-        if self == Self::Template { Self::Resource } else { self }
-    }
-}
 
 /// A primitive under its namespaced name.
 #[derive(Debug)]
@@ -306,7 +273,8 @@ impl NamespaceTable {
             // A server without a namespace is the most likely target.
             named.sort_by_key(|(owner, _)| owner.has_namespace());
         }
-        let templates = self.items.iter().filter(|item| item.kind == PrimitiveKind::Template);
+        let templates =
+            self.items.iter().filter(|item| item.kind == PrimitiveKind::ResourceTemplate);
         let made = templates.filter_map(|item| {
             let (_, own) = named.iter().find(|(owner, _)| owner.at == item.at)?;
             may_expand_to(&item.own, own).then(|| (item.at.clone(), (*own).to_owned(), Some(item)))
@@ -432,7 +400,8 @@ impl Primitives<'_> {
         let resources = part.resources().iter();
         let resources = resources.map(|r| self.address(PrimitiveKind::Resource, &r.uri, &r.raw));
         let templates = part.templates().iter();
-        let templates = templates.map(|t| self.address(PrimitiveKind::Template, &t.uri, &t.raw));
+        let templates =
+            templates.map(|t| self.address(PrimitiveKind::ResourceTemplate, &t.uri, &t.raw));
         let prompts = part.prompts().iter().map(|p| {
             let full = namespaced_name(self.namespace, &p.name);
             let is_other =

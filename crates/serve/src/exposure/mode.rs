@@ -263,7 +263,7 @@ pub(crate) trait Mode: Sync {
         let names = match kind {
             PrimitiveKind::Tool => at.tools(),
             PrimitiveKind::Resource => at.uri_names(),
-            PrimitiveKind::Template => at.templates(),
+            PrimitiveKind::ResourceTemplate => at.templates(),
             PrimitiveKind::Prompt => at.prompts(),
         };
         names.resolve(name).map(|primitive| (primitive.server_ref.clone(), primitive.name.clone()))

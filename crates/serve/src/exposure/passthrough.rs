@@ -54,7 +54,9 @@ impl Mode for Passthrough {
         Some(match kind {
             PrimitiveKind::Tool => self.tools(ctx).servers,
             PrimitiveKind::Resource => part.resources().iter().map(|one| one.raw.clone()).collect(),
-            PrimitiveKind::Template => part.templates().iter().map(|one| one.raw.clone()).collect(),
+            PrimitiveKind::ResourceTemplate => {
+                part.templates().iter().map(|one| one.raw.clone()).collect()
+            }
             PrimitiveKind::Prompt => part.prompts().iter().map(|one| one.raw.clone()).collect(),
         })
     }
@@ -104,7 +106,7 @@ impl Mode for Passthrough {
                 part.tools.iter().any(|tool| tool.server_definition.name == name)
             }
             PrimitiveKind::Resource => part.resources().iter().any(|one| one.uri == name),
-            PrimitiveKind::Template => part.templates().iter().any(|one| one.uri == name),
+            PrimitiveKind::ResourceTemplate => part.templates().iter().any(|one| one.uri == name),
             PrimitiveKind::Prompt => part.prompts().iter().any(|one| one.name == name),
         };
         is_there.then(|| (part.server_ref.clone(), name.to_owned()))

@@ -81,7 +81,7 @@ pub(crate) async fn templates(
     let (chosen, _) = session.chosen();
     let seen = (request.meta.list_mutability(), &*chosen);
     let templates =
-        entries(&exposure, PrimitiveKind::Template, seen, |snapshot, view, server_ref| {
+        entries(&exposure, PrimitiveKind::ResourceTemplate, seen, |snapshot, view, server_ref| {
             let templates = view.templates();
             let templates = templates.map(|t| (t.server, &t.definition.uri, &t.definition.raw));
             let exposed = |at: &ServerRef, uri: &str| snapshot.exposed_uri(at, uri);

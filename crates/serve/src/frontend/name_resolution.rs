@@ -116,7 +116,7 @@ pub(crate) async fn resolve_template(
 ) -> Option<(ServerRef, String)> {
     start_everything(passed).await;
     run_everything_unless(passed, |snapshot| snapshot.templates().resolve(uri).is_some()).await;
-    let found = passed.exposure.resolve_primitive(PrimitiveKind::Template, uri);
+    let found = passed.exposure.resolve_primitive(PrimitiveKind::ResourceTemplate, uri);
     let by_address = || {
         let ForwardedRequest { session, exposure, request, .. } = passed;
         resource_owners(session, exposure, &request.meta, uri).ok()?.into_iter().next()

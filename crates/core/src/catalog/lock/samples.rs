@@ -64,7 +64,7 @@ impl ListingSamples<'_> {
             let found = all.map(|all| all.iter().find(|one| one.key() == name).map(|one| raw(one)));
             match locked(found.each_ref().map(Option::as_ref)) {
                 Some(locked) => _ = kind.insert(name.to_owned(), locked),
-                None => unclear.push(format!("{} `{name}`", D::KIND_NAME)),
+                None => unclear.push(format!("{} `{name}`", D::KIND.word())),
             }
         }
         kind

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::Listing;
+use crate::catalog::{Listing, PrimitiveKind};
 use crate::name::{self, ServerRef};
-use crate::policy::access::PrimitiveKind;
 use crate::policy::agent_conditions::server_ref;
 use crate::policy::resource_uri::{ResourceUri, normalize_ignoring_case};
 use crate::policy::rule::RulePath;
@@ -23,16 +22,16 @@ pub fn find_unmatched_primitive_patterns(
     let policy = &config.policy;
     for (server, patterns) in &policy.exposed_resources {
         let rule = RulePath::new(&["exposed_resources", server]);
-        search.list(&rule, patterns, server, PrimitiveKind::Resources);
+        search.list(&rule, patterns, server, PrimitiveKind::Resource);
     }
     for (server, patterns) in &policy.exposed_prompts {
         let rule = RulePath::new(&["exposed_prompts", server]);
-        search.list(&rule, patterns, server, PrimitiveKind::Prompts);
+        search.list(&rule, patterns, server, PrimitiveKind::Prompt);
     }
     for (agent, rules) in &policy.agents {
         for (key, lists, kind) in [
-            ("resource_overrides", &rules.resource_overrides, PrimitiveKind::Resources),
-            ("prompt_overrides", &rules.prompt_overrides, PrimitiveKind::Prompts),
+            ("resource_overrides", &rules.resource_overrides, PrimitiveKind::Resource),
+            ("prompt_overrides", &rules.prompt_overrides, PrimitiveKind::Prompt),
         ] {
             for (server, patterns) in lists {
                 let rule = RulePath::new(&["agent_policies", agent.as_str(), key, server]);
@@ -43,8 +42,8 @@ pub fn find_unmatched_primitive_patterns(
     for (toolbox, server) in config.servers() {
         let Some(listing) = known.get(&server_ref(&toolbox.name, &server.name)) else { continue };
         for (key, patterns, kind) in [
-            ("resource_filters", &server.resource_filters, PrimitiveKind::Resources),
-            ("prompt_filters", &server.prompt_filters, PrimitiveKind::Prompts),
+            ("resource_filters", &server.resource_filters, PrimitiveKind::Resource),
+            ("prompt_filters", &server.prompt_filters, PrimitiveKind::Prompt),
         ] {
             let rule = RulePath::new(&["mcp_servers", server.name.as_str(), key]);
             search.patterns(&rule, patterns, &[listing], kind);
@@ -98,11 +97,11 @@ impl PrimitiveSearch<'_> {
 /// The candidates for a spelling hint.
 fn names(listing: &Listing, kind: PrimitiveKind) -> Vec<&str> {
     match kind {
-        PrimitiveKind::Tools => Vec::new(),
-        PrimitiveKind::Prompts => {
+        PrimitiveKind::Tool => Vec::new(),
+        PrimitiveKind::Prompt => {
             listing.prompts.iter().map(|prompt| prompt.name.as_str()).collect()
         }
-        PrimitiveKind::Resources => {
+        PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
             let resources = listing.resources.iter().map(|resource| resource.uri.as_str());
             resources
                 .chain(listing.templates.iter().map(|template| template.uri.as_str()))
@@ -115,7 +114,7 @@ fn names(listing: &Listing, kind: PrimitiveKind) -> Vec<&str> {
 /// template. A pattern that does not compile is a separate error, so it counts as matching.
 fn means_some(pattern: &str, listing: &Listing, kind: PrimitiveKind) -> bool {
     let Ok(patterns) = UriPatternSet::forbidding(&[pattern]) else { return true };
-    if kind == PrimitiveKind::Prompts {
+    if kind == PrimitiveKind::Prompt {
         return listing.prompts.iter().any(|prompt| patterns.have(&prompt.name));
     }
     let start = |text: &str, special: &[char]| {

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::catalog::PrimitiveKind;
 use crate::json::RawJson;
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::settings::ArgumentCapture;
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::{
     AccessDenial, AccessDenialReason, CallGuard, CallRequest, LimitReached, QuotaKind, ReadContext,
-    ReadableKind, ServerMetrics, Telemetry,
+    ServerMetrics, Telemetry,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -184,8 +185,8 @@ fn writes_one_line_per_read_for_every_outcome() {
             rule: None,
         })
     };
-    read(ReadableKind::Resource, "file:///a").end(CallOutcome::Ok, Some(7));
-    drop(read(ReadableKind::Prompt, &"x".repeat(1_000_000)));
+    read(PrimitiveKind::Resource, "file:///a").end(CallOutcome::Ok, Some(7));
+    drop(read(PrimitiveKind::Prompt, &"x".repeat(1_000_000)));
     assert!(bench.audit.writer_handle().finish(TIMEOUT));
     let [whole, given_up] = &bench.lines()[..] else { panic!("two lines") };
     let what = |line: &Value| ["kind", "outcome", "name", "server"].map(|key| line[key].clone());

@@ -62,7 +62,7 @@ impl Section {
         match self {
             Self::Tools => item.kind == PrimitiveKind::Tool,
             Self::Resources => {
-                matches!(item.kind, PrimitiveKind::Resource | PrimitiveKind::Template)
+                matches!(item.kind, PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate)
             }
         }
     }

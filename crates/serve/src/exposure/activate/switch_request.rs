@@ -149,7 +149,7 @@ impl<'a> AvailableItems<'a> {
     pub(crate) fn similar(&self, kind: PrimitiveKind, name: &str) -> Vec<&'a str> {
         let is_kind = |item: &NamespacedPrimitive| match kind {
             PrimitiveKind::Tool => item.kind == PrimitiveKind::Tool,
-            _ => matches!(item.kind, PrimitiveKind::Resource | PrimitiveKind::Template),
+            _ => matches!(item.kind, PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate),
         };
         let items = self.all.items.iter().filter(|item| is_kind(item) && (self.is_there)(item));
         name::nearest(name, items.map(|item| item.name.as_str()), MAX_SUGGESTIONS)

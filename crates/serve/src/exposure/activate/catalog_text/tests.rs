@@ -24,7 +24,7 @@ fn items() -> Vec<NamespacedPrimitive> {
         item(PrimitiveKind::Tool, "pjpd_create_task", "Create a new\n task in a   project", false),
         item(PrimitiveKind::Resource, "pjpd_projects://all", "All project summaries", true),
         item(PrimitiveKind::Tool, "vec_search", "Search documents by semantic similarity", false),
-        item(PrimitiveKind::Template, "vec_data://stats", "Index statistics", false),
+        item(PrimitiveKind::ResourceTemplate, "vec_data://stats", "Index statistics", false),
     ]
 }
 
