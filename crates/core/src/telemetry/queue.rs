@@ -66,14 +66,14 @@ impl AuditMessage {
 
 #[derive(Debug, Default)]
 pub(crate) struct AuditQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     /// Lost records that are not reported in the file yet.
     lost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     notes: Vec<AuditMessage>,
     bytes: usize,
     /// `true` if the writer sleeps until the next message.
@@ -84,7 +84,7 @@ struct State {
 }
 
 impl AuditQueue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
 
@@ -140,9 +140,9 @@ impl AuditQueue {
 
     fn wait(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, QueueState>,
         patience: Option<Duration>,
-        condition: impl FnMut(&mut State) -> bool,
+        condition: impl FnMut(&mut QueueState) -> bool,
     ) {
         match patience {
             Some(time) => _ = self.changed.wait_while_for(state, condition, time),

@@ -31,10 +31,10 @@ pub(crate) enum RejectionCause {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct RejectionCounter(Mutex<State>);
+pub(crate) struct RejectionCounter(Mutex<RejectionCounts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RejectionCounts {
     /// Start of the interval; `None` if nothing is counted.
     since: Option<Instant>,
     /// Repeats since the last report.
@@ -71,7 +71,7 @@ impl RejectionCounter {
     }
 }
 
-impl State {
+impl RejectionCounts {
     fn end(&mut self, now: Instant) -> Vec<(Rejection, u64)> {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) < MINUTE) {
             return Vec::new();

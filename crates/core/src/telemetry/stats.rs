@@ -3,27 +3,27 @@
 //!
 //! Lines are parsed one by one; only names seen for the first time are copied.
 
+mod audit_line;
+mod measures;
 mod models;
 mod other_stats;
 mod timeline;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{self, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use foldhash::HashMap;
 use memchr::{memchr, memchr_iter};
-use serde::de::{Error as _, Visitor};
-use serde::{Deserialize, Deserializer};
 
 use crate::os::open_input;
-use crate::telemetry::CallOutcome;
-use crate::telemetry::record::{DENIED, LOST, UNKNOWN};
+use crate::telemetry::outcome::CallOutcome;
+use crate::telemetry::record::LOST;
 use crate::telemetry::rotating_file::rotated_path;
-use crate::telemetry::stats::models::{Models, Request};
-use crate::telemetry::stats::other_stats::{OtherStats, Read};
+use crate::telemetry::stats::audit_line::{CallLine, LineHead, LostLine, SessionLine};
+use crate::telemetry::stats::measures::{is_denial, is_failure, micros, percentile};
+use crate::telemetry::stats::models::Models;
+use crate::telemetry::stats::other_stats::OtherStats;
 use crate::telemetry::stats::timeline::Timeline;
 
 pub use crate::telemetry::stats::models::ModelStats;
@@ -37,21 +37,22 @@ const MAX_FILES: u32 = 1_000;
 /// Accumulates audit lines; `finish` returns the summary.
 #[derive(Debug, Default)]
 pub struct StatsBuilder {
-    tools: Vec<ToolStats>,
-    /// Index into `tools` by toolbox, server and name, separated by NUL.
-    places: HashMap<String, usize>,
+    /// Complete except for the members that `finish` adds.
+    summary: AuditSummary,
+    places: ToolPlaces,
     models: Models,
     course: Timeline,
     beside: OtherStats,
     agents: BTreeSet<String>,
     sessions: BTreeSet<String>,
-    from: String,
-    to: String,
     clients: BTreeMap<String, ClientStats>,
-    /// Sessions from versions that did not record `withoutWorkbenchBytes`.
-    unclear_sessions: u64,
-    lost: u64,
-    unreadable: u64,
+}
+
+/// Finds tools by toolbox, server and name.
+#[derive(Debug, Default)]
+struct ToolPlaces {
+    /// Index into the tools by toolbox, server and name, separated by NUL.
+    places: HashMap<String, usize>,
     /// Buffer for the key of the last lookup.
     key: String,
 }
@@ -88,116 +89,6 @@ pub struct ToolStats {
     times: Vec<u32>,
     pub argument_bytes: u64,
     pub result_bytes: u64,
-}
-
-/// The members of an audit line that are read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuditLine<'a> {
-    #[serde(borrow)]
-    time: Text<'a>,
-    #[serde(borrow)]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    agent: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    session: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    toolbox: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    server: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    tool: Option<Text<'a>>,
-    /// Absent from calls and reads that weren't let through.
-    #[serde(borrow, default)]
-    outcome: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    decision: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    model: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    account: Option<Text<'a>>,
-    #[serde(default)]
-    ms: Option<f64>,
-    #[serde(default)]
-    argument_bytes: u64,
-    #[serde(default)]
-    result_bytes: u64,
-    #[serde(borrow, default)]
-    client: Option<Text<'a>>,
-    #[serde(default)]
-    has_tool_search: bool,
-    #[serde(default)]
-    without_workbench_bytes: Option<u64>,
-    #[serde(default)]
-    shown_bytes: u64,
-    #[serde(default)]
-    tokens_read: u64,
-    #[serde(default)]
-    tokens_written: u64,
-    #[serde(default)]
-    records: u64,
-    /// Reason of an access denial.
-    #[serde(borrow, default)]
-    reason: Option<Text<'a>>,
-    /// The quota that was exhausted.
-    #[serde(borrow, default)]
-    quota: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    address: Option<Text<'a>>,
-    #[serde(default)]
-    times: u64,
-}
-
-impl AuditLine<'_> {
-    /// Returns the outcome of a call or read. One that wasn't let through counts as `denied` or
-    /// `unknown_tool`, as in the metrics.
-    fn outcome(&self) -> &str {
-        match (&self.outcome, &self.decision) {
-            (Some(outcome), _) => &outcome.0,
-            (None, Some(decision)) if decision.0 == DENIED => CallOutcome::Denied.as_str(),
-            (None, Some(decision)) if decision.0 == UNKNOWN => CallOutcome::UnknownTool.as_str(),
-            (None, _) => "",
-        }
-    }
-}
-
-fn text_or_empty<'t>(text: Option<&'t Text<'_>>) -> &'t str {
-    text.map_or("", |text| &text.0)
-}
-
-/// A string borrowed from the line, unless it contains escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrowing;
-
-        impl<'de> Visitor<'de> for Borrowing {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: serde::de::Error>(
-                self,
-                text: &'de str,
-            ) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-
-            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Text<'de>, E> {
-                Err(E::custom("expected a string"))
-            }
-        }
-
-        deserializer.deserialize_str(Borrowing).map_err(D::Error::custom)
-    }
 }
 
 /// Parses the timestamp of an audit line to milliseconds since the Unix epoch.
@@ -266,66 +157,49 @@ impl StatsBuilder {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match serde_json::from_slice::<AuditLine<'_>>(line) {
-                Ok(line) if since.is_none_or(|since| *line.time.0 >= *since) => self.add(&line),
-                Ok(_) => {}
-                Err(_) => self.unreadable += 1,
+            if self.add(line, since).is_err() {
+                self.summary.unreadable += 1;
             }
         }
     }
 
-    fn add(&mut self, line: &AuditLine<'_>) {
-        let time = &*line.time.0;
-        if self.from.is_empty() || *time < *self.from {
-            time.clone_into(&mut self.from);
+    fn add(&mut self, line: &[u8], since: Option<&str>) -> serde_json::Result<()> {
+        let LineHead { time, kind } = serde_json::from_slice(line)?;
+        if since.is_some_and(|since| *time < *since) {
+            return Ok(());
         }
-        if *time > *self.to {
-            time.clone_into(&mut self.to);
-        }
-        match &*line.kind.0 {
-            "call" => self.add_call(line),
-            "session" => self.add_session(line),
-            "llm" => {
-                let [model, outcome] = [&line.model, &line.outcome]
-                    .map(|text| text.as_ref().map_or("", |text| &*text.0));
-                self.models.add(&Request {
-                    model,
-                    outcome,
-                    ms: line.ms,
-                    tokens: [line.tokens_read, line.tokens_written],
-                });
+        match &*kind {
+            "call" => self.add_call(&time, &serde_json::from_slice(line)?),
+            "session" => self.add_session(&serde_json::from_slice(line)?),
+            "llm" => self.models.add(&serde_json::from_slice(line)?),
+            "lost" => {
+                let LostLine { records } = serde_json::from_slice(line)?;
+                self.summary.lost = self.summary.lost.saturating_add(records);
             }
-            "lost" => self.lost = self.lost.saturating_add(line.records),
-            "sign_in" => {
-                let [server, account] =
-                    [&line.server, &line.account].map(|text| text_or_empty(text.as_ref()));
-                self.beside.add_login(server, account, text_or_empty(line.outcome.as_ref()));
-            }
-            kind @ ("denied" | "limit") => {
-                let who = [&line.agent, &line.address, &line.server].into_iter().flatten().next();
-                let cause = line.reason.as_ref().or(line.quota.as_ref());
-                let [who, cause] = [who, cause].map(|text| text_or_empty(text).to_owned());
-                let incident = RejectionStats { is_limit: kind == "limit", cause, who };
-                self.beside.add_incident(incident, line.times);
-            }
-            kind @ ("resource" | "prompt") => self.beside.add_read(&Read {
-                is_prompt: kind == "prompt",
-                toolbox: text_or_empty(line.toolbox.as_ref()),
-                server: text_or_empty(line.server.as_ref()),
-                outcome: line.outcome(),
-                result_bytes: line.result_bytes,
-            }),
+            "sign_in" => self.beside.add_login(&serde_json::from_slice(line)?),
+            "denied" => self.beside.add_incident(false, &serde_json::from_slice(line)?),
+            "limit" => self.beside.add_incident(true, &serde_json::from_slice(line)?),
+            "resource" => self.beside.add_read(false, &serde_json::from_slice(line)?),
+            "prompt" => self.beside.add_read(true, &serde_json::from_slice(line)?),
             // Written by a newer version.
             _ => {}
         }
+        let AuditSummary { from, to, .. } = &mut self.summary;
+        if from.is_empty() || *time < **from {
+            (*time).clone_into(from);
+        }
+        if *time > **to {
+            (*time).clone_into(to);
+        }
+        Ok(())
     }
 
-    fn add_session(&mut self, line: &AuditLine<'_>) {
+    fn add_session(&mut self, line: &SessionLine<'_>) {
         let Some(without) = line.without_workbench_bytes else {
-            self.unclear_sessions += 1;
+            self.summary.unclear_sessions += 1;
             return;
         };
-        let name = line.client.as_ref().map_or("", |client| &*client.0);
+        let name = &*line.client;
         // Versions of a client can differ in whether they have a tool search.
         let key = format!("{name}\0{}", line.has_tool_search);
         let client = self.clients.entry(key).or_insert_with(|| ClientStats {
@@ -340,28 +214,15 @@ impl StatsBuilder {
         client.saved_bytes = client.saved_bytes.saturating_add(saved);
     }
 
-    fn add_call(&mut self, line: &AuditLine<'_>) {
-        note(&mut self.agents, line.agent.as_ref());
-        note(&mut self.sessions, line.session.as_ref());
-        let [toolbox, server, name] = [&line.toolbox, &line.server, &line.tool]
-            .map(|text| text.as_ref().map_or("", |text| &*text.0));
-        self.key.clear();
-        for part in [toolbox, "\0", server, "\0", name] {
-            self.key.push_str(part);
-        }
-        let index = if let Some(place) = self.places.get(&self.key) {
-            *place
-        } else {
-            self.places.insert(self.key.clone(), self.tools.len());
-            self.tools.push(ToolStats::new(toolbox, server, name));
-            self.tools.len() - 1
-        };
-        let Some(tool) = self.tools.get_mut(index) else { return };
+    fn add_call(&mut self, time: &str, line: &CallLine<'_>) {
+        note(&mut self.agents, line.agent.as_deref());
+        note(&mut self.sessions, line.session.as_deref());
+        let tool = self.places.find(&mut self.summary.tools, line);
         tool.calls += 1;
         tool.argument_bytes = tool.argument_bytes.saturating_add(line.argument_bytes);
         tool.result_bytes = tool.result_bytes.saturating_add(line.result_bytes);
         let outcome = line.outcome();
-        self.course.add(&line.time.0, is_failure(outcome));
+        self.course.add(time, is_failure(outcome));
         if let Some(outcome) = outcome_words().position(|word| word == outcome)
             && let Some(count) = tool.outcomes.get_mut(outcome)
         {
@@ -374,11 +235,11 @@ impl StatsBuilder {
 
     /// Sorts the tools and their latencies, and returns the summary.
     pub fn finish(mut self) -> AuditSummary {
-        for tool in &mut self.tools {
+        let mut tools = std::mem::take(&mut self.summary.tools);
+        for tool in &mut tools {
             tool.times.sort_unstable();
         }
-        self.tools
-            .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
+        tools.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
         let (incidents, reads, logins) = self.beside.finish();
         AuditSummary {
             incidents,
@@ -386,20 +247,37 @@ impl StatsBuilder {
             logins,
             agents: self.agents.into_iter().collect(),
             sessions: self.sessions.len(),
-            from: self.from,
-            to: self.to,
             clients: self.clients.into_values().collect(),
-            unclear_sessions: self.unclear_sessions,
-            lost: self.lost,
-            unreadable: self.unreadable,
-            tools: self.tools,
+            tools,
             models: self.models.finish(),
             course: self.course.finish(),
+            ..self.summary
         }
     }
 }
 
-#[derive(Debug)]
+impl ToolPlaces {
+    /// Returns the tool of a line, which is added if it is new.
+    fn find<'a>(
+        &mut self,
+        tools: &'a mut Vec<ToolStats>,
+        line: &CallLine<'_>,
+    ) -> &'a mut ToolStats {
+        let [toolbox, server, name] = [&*line.toolbox, &line.server, &line.tool];
+        self.key.clear();
+        for part in [toolbox, "\0", server, "\0", name] {
+            self.key.push_str(part);
+        }
+        let index = self.places.get(&self.key).copied().unwrap_or_else(|| {
+            self.places.insert(self.key.clone(), tools.len());
+            tools.push(ToolStats::new(toolbox, server, name));
+            tools.len() - 1
+        });
+        &mut tools[index]
+    }
+}
+
+#[derive(Debug, Default)]
 pub struct AuditSummary {
     /// Called tools, most calls first.
     pub tools: Vec<ToolStats>,
@@ -491,42 +369,17 @@ impl ToolStats {
     }
 }
 
-/// Returns a percentile in milliseconds of sorted times in microseconds (nearest rank).
-fn percentile(times: &[u32], percent: usize) -> Option<f64> {
-    let last = times.len().checked_sub(1)?;
-    let at = (times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
-    times.get(at).map(|micros| f64::from(*micros) / 1000.0)
-}
-
 /// Returns the outcomes in audit lines, in the order of `ToolStats::outcomes`.
 fn outcome_words() -> impl Iterator<Item = &'static str> {
     CallOutcome::ALL.into_iter().map(CallOutcome::as_str).chain([LOST])
 }
 
-fn is_denial(outcome: &str) -> bool {
-    [CallOutcome::Denied, CallOutcome::UnknownTool].iter().any(|denial| denial.as_str() == outcome)
-}
-
-fn is_failure(outcome: &str) -> bool {
-    !is_denial(outcome)
-        && !matches!(outcome, "ok" | "input_required" | "cancelled" | "shutting_down")
-}
-
-fn note(known: &mut BTreeSet<String>, name: Option<&Text<'_>>) {
+fn note(known: &mut BTreeSet<String>, name: Option<&str>) {
     if let Some(name) = name
-        && !known.contains(&*name.0)
+        && !known.contains(name)
     {
-        known.insert(name.0.clone().into_owned());
+        known.insert(name.to_owned());
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates; durations are positive and under an hour"
-)]
-fn micros(ms: f64) -> u32 {
-    (ms * 1000.0).round() as u32
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use foldhash::HashMap;
 
-use crate::telemetry::stats::{micros, percentile};
+use crate::telemetry::stats::audit_line::LlmLine;
+use crate::telemetry::stats::measures::{micros, percentile};
 
 #[derive(Debug, Default)]
 pub struct ModelStats {
@@ -23,30 +24,22 @@ pub(super) struct Models {
     places: HashMap<String, usize>,
 }
 
-pub(super) struct Request<'a> {
-    pub(super) model: &'a str,
-    pub(super) outcome: &'a str,
-    pub(super) ms: Option<f64>,
-    pub(super) tokens: [u64; 2],
-}
-
 impl Models {
-    pub(super) fn add(&mut self, request: &Request<'_>) {
-        let index = if let Some(place) = self.places.get(request.model) {
+    pub(super) fn add(&mut self, line: &LlmLine<'_>) {
+        let index = if let Some(place) = self.places.get(&*line.model) {
             *place
         } else {
-            self.places.insert(request.model.to_owned(), self.models.len());
+            self.places.insert((*line.model).to_owned(), self.models.len());
             self.models
-                .push(ModelStats { name: request.model.to_owned(), ..ModelStats::default() });
+                .push(ModelStats { name: (*line.model).to_owned(), ..ModelStats::default() });
             self.models.len() - 1
         };
         let Some(model) = self.models.get_mut(index) else { return };
-        let [read, written] = request.tokens;
         model.requests += 1;
-        model.tokens_read = model.tokens_read.saturating_add(read);
-        model.tokens_written = model.tokens_written.saturating_add(written);
-        match request.outcome {
-            "ok" => model.times.extend(request.ms.map(micros)),
+        model.tokens_read = model.tokens_read.saturating_add(line.tokens_read);
+        model.tokens_written = model.tokens_written.saturating_add(line.tokens_written);
+        match &*line.outcome {
+            "ok" => model.times.extend(line.ms.map(micros)),
             "cancelled" | "shutting_down" => {}
             _ => model.failed += 1,
         }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::telemetry::stats::{is_denial, is_failure};
+use crate::telemetry::stats::audit_line::{ReadLine, RejectionLine, SignInLine, Text};
+use crate::telemetry::stats::measures::{is_denial, is_failure};
 
 /// A denial or exhausted quota, by cause and caller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,22 +55,19 @@ pub(super) struct OtherStats {
     reads: BTreeMap<(String, String), ReadStats>,
 }
 
-pub(super) struct Read<'a> {
-    pub(super) is_prompt: bool,
-    pub(super) toolbox: &'a str,
-    pub(super) server: &'a str,
-    pub(super) outcome: &'a str,
-    pub(super) result_bytes: u64,
-}
-
 impl OtherStats {
-    pub(super) fn add_incident(&mut self, incident: RejectionStats, times: u64) {
-        let count = self.incidents.entry(incident).or_default();
-        *count = count.saturating_add(times);
+    pub(super) fn add_incident(&mut self, is_limit: bool, line: &RejectionLine<'_>) {
+        let RejectionLine { agent, address, server, reason, quota, times } = line;
+        let text =
+            |text: Option<&Text<'_>>| text.map_or_else(String::new, |text| (**text).to_owned());
+        let who = text([agent, address, server].into_iter().flatten().next());
+        let cause = text(reason.as_ref().or(quota.as_ref()));
+        let count = self.incidents.entry(RejectionStats { is_limit, cause, who }).or_default();
+        *count = count.saturating_add(*times);
     }
 
-    pub(super) fn add_read(&mut self, read: &Read<'_>) {
-        let Read { is_prompt, toolbox, server, outcome, result_bytes } = *read;
+    pub(super) fn add_read(&mut self, is_prompt: bool, line: &ReadLine<'_>) {
+        let (toolbox, server, outcome) = (&*line.toolbox, &*line.server, line.outcome());
         let place = (toolbox.to_owned(), server.to_owned());
         let reads = self.reads.entry(place).or_insert_with(|| ReadStats {
             toolbox: toolbox.to_owned(),
@@ -78,11 +76,12 @@ impl OtherStats {
         });
         *(if is_prompt { &mut reads.prompts } else { &mut reads.resources }) += 1;
         reads.failed += u64::from(is_denial(outcome) || is_failure(outcome));
-        reads.result_bytes = reads.result_bytes.saturating_add(result_bytes);
+        reads.result_bytes = reads.result_bytes.saturating_add(line.result_bytes);
     }
 
-    pub(super) fn add_login(&mut self, server: &str, account: &str, outcome: &str) {
-        let (server, account) = (server.to_owned(), account.to_owned());
+    pub(super) fn add_login(&mut self, line: &SignInLine<'_>) {
+        let (server, account) = ((*line.server).to_owned(), (*line.account).to_owned());
+        let outcome = &*line.outcome;
         let new = || LoginStats {
             server: server.clone(),
             account: account.clone(),

@@ -1,8 +1,24 @@
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::catalog::PrimitiveKind;
+use crate::json::RawJson;
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
+use crate::settings::ArgumentCapture;
+use crate::telemetry::context::CallStart;
+use crate::telemetry::event::{
+    AccessDenialReason, ClientSummary, LlmContext, ReadContext, SessionContext, SignInChange,
+    SignInContext,
+};
+use crate::telemetry::llm_outcome::LlmOutcome;
+use crate::telemetry::outcome::CallEnd;
+use crate::telemetry::quota::{QuotaKind, QuotaOwner};
+use crate::telemetry::record::{AuditEncoder, LlmRecord, ReadRecord, SignInRecord};
+use crate::telemetry::redaction::Redactor;
+use crate::telemetry::rejections::{Rejection, RejectionCause};
 
 fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
     line(time, tool, &format!("\"decision\":\"allowed\",\"outcome\":\"{outcome}\""), ms)
@@ -207,4 +223,109 @@ fn only_whole_lines_at_the_end_are_read() {
         let summary = StatsBuilder::read_last(&files, None, bytes).unwrap().finish();
         assert_eq!((summary.calls(), summary.unreadable), (calls, 0), "{bytes} bytes");
     }
+}
+
+/// Binds the members that `AuditEncoder` writes to those that are read here.
+#[test]
+fn reads_every_kind_of_line_that_the_audit_log_writes() {
+    let secrets = Redactor::default();
+    let encoder = AuditEncoder::new("run".to_owned(), ArgumentCapture::None, vec![7; 32], secrets);
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    let (agent, took) = (AgentName::new("ann"), Duration::from_millis(3));
+    let server = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
+    let end = |outcome| CallEnd { outcome, took, result_bytes: Some(20), ..CallEnd::default() };
+    let start = CallStart {
+        number: 1,
+        at,
+        agent: Some(agent.clone()),
+        session: 2,
+        toolbox: Some(server.toolbox.clone()),
+        server: Some(server.server.clone()),
+        tool: "log".to_owned(),
+        arguments: Some(RawJson::from_text("12345678")),
+    };
+    let mut lines = Vec::new();
+    for outcome in [CallOutcome::Ok, CallOutcome::Denied, CallOutcome::UnknownTool] {
+        encoder.encode_call(&mut lines, &start, &end(outcome));
+    }
+    encoder.encode_in_flight(&mut lines, &start);
+    for what in [PrimitiveKind::Resource, PrimitiveKind::Prompt] {
+        let read = ReadContext {
+            at,
+            agent: Some(&agent),
+            session: 2,
+            server: &server,
+            what,
+            name: "x".into(),
+            rule: None,
+        };
+        encoder.read(&mut lines, &ReadRecord::new(&read, &end(CallOutcome::UnknownTool)));
+    }
+    let llm = LlmContext {
+        agent: Some(&agent),
+        session: 2,
+        model: "haiku",
+        reported_model: None,
+        purpose: "choose",
+        at,
+        took,
+        tokens: [5, 6],
+        attempts: 1,
+    };
+    encoder.llm_request(&mut lines, &LlmRecord::new(&llm, LlmOutcome::Ok, 3));
+    let program = ClientSummary { name: "claude".to_owned(), has_tool_search: true };
+    let session = SessionContext {
+        program,
+        baseline_bytes: 90,
+        served_bytes: 30,
+        ..SessionContext::default()
+    };
+    encoder.session(&mut lines, &session);
+    let rejections = [
+        (Some(QuotaOwner::Agent(agent)), RejectionCause::Denied(AccessDenialReason::NoToken)),
+        (Some(QuotaOwner::Server(server)), RejectionCause::Limit(QuotaKind::Reconnects)),
+    ];
+    for (who, cause) in rejections {
+        AuditEncoder::encode_rejection(&mut lines, &Rejection { who, cause }, 4);
+    }
+    let sign_in = SignInContext { server: "git", account: Some("ann"), why: "" };
+    encoder.sign_in(&mut lines, &SignInRecord::new(&sign_in, SignInChange::SignedIn));
+    AuditEncoder::lost(&mut lines, 8);
+
+    let summary = summarise(std::str::from_utf8(&lines).unwrap(), None);
+    assert_eq!((summary.unreadable, summary.lost, summary.sessions), (0, 8, 1));
+    assert_eq!(
+        (summary.agents.as_slice(), &*summary.from),
+        (&["ann".to_owned()][..], "1970-01-01T00:00:01.000Z")
+    );
+    let tool = summary.tool("dev", "git", "log").unwrap();
+    let outcomes: Vec<_> = tool.outcomes().collect();
+    assert_eq!(outcomes, [("ok", 1), ("unknown_tool", 1), ("denied", 1), ("lost", 1)]);
+    let bytes = 4 * start.arguments.as_ref().map_or(0, RawJson::len) as u64;
+    assert_eq!(
+        (tool.argument_bytes, tool.result_bytes, tool.percentile(50)),
+        (bytes, 60, Some(3.0))
+    );
+    let [reads] = &*summary.reads else { panic!("{:?}", summary.reads) };
+    assert_eq!((&*reads.toolbox, &*reads.server, reads.result_bytes), ("dev", "git", 40));
+    assert_eq!((reads.resources, reads.prompts, reads.failed), (1, 1, 2));
+    let [model] = &*summary.models else { panic!("{:?}", summary.models) };
+    assert_eq!((&*model.name, model.requests, model.failed), ("haiku", 1, 0));
+    assert_eq!((model.tokens_read, model.tokens_written, model.percentile(50)), (5, 6, Some(3.0)));
+    let [client] = &*summary.clients else { panic!("{:?}", summary.clients) };
+    assert_eq!((&*client.name, client.has_tool_search, client.sessions), ("claude", true, 1));
+    assert_eq!(
+        (client.shown_bytes, client.without_workbench_bytes, client.saved_bytes),
+        (30, 90, 60)
+    );
+    let rejected: Vec<_> = summary
+        .incidents
+        .iter()
+        .map(|(rejection, times)| (rejection.is_limit, &*rejection.cause, &*rejection.who, *times))
+        .collect();
+    let denial = AccessDenialReason::NoToken.as_str();
+    let limit = QuotaKind::Reconnects.as_str();
+    assert_eq!(rejected, [(false, denial, "ann", 4), (true, limit, "git", 4)]);
+    let [login] = &*summary.logins else { panic!("{:?}", summary.logins) };
+    assert_eq!((&*login.server, &*login.account, login.signed_in), ("git", "ann", 1));
 }
