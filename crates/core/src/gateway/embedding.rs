@@ -24,7 +24,7 @@ use crate::catalog::rank::{BACKGROUND, CenteredVectors, QuantizedVector};
 use crate::gateway::models::of_failure;
 use crate::llm::{Endpoint, LlmError, tokens_from_bytes};
 use crate::settings::SearchConfig;
-use crate::telemetry::{LlmOutcome, LlmRequestInfo};
+use crate::telemetry::{LlmOutcome, LlmRequestGuard, LlmRequestInfo};
 
 /// How long a search waits for the vectors of tools, and of its queries.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -290,7 +290,7 @@ impl EmbeddingModel {
         let model = &self.endpoint.config().model;
         let listeners = pool.observer().bus();
         let prompted = LlmRequestInfo { agent: None, session: 0, model, purpose };
-        let mut request = listeners.begin_llm_request(prompted);
+        let mut request = LlmRequestGuard::begin(&listeners, prompted);
         request.context.tokens = [texts.iter().map(|text| tokens_from_bytes(text.len())).sum(), 0];
         let embedded = self.endpoint.embed(texts, until).await;
         request.end(embedded.as_ref().map_or_else(of_failure, |_| LlmOutcome::Ok));

@@ -16,8 +16,8 @@ use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant};
 use crate::telemetry::{
-    CallGuard, CallOutcome, CallRequest, EventBus, PrimitiveReadGuard, ReadContext, ServerMetrics,
-    record_server,
+    CallGuard, CallOutcome, CallRequest, EventBus, EventKinds, PrimitiveReadGuard, ReadContext,
+    ServerMetrics, record_server,
 };
 
 const IS_ERROR: &str = "isError";
@@ -58,7 +58,7 @@ impl Instrumentation {
             arguments,
             meta: context.meta,
         };
-        self.listeners.begin_call(meters, subject)
+        CallGuard::begin(&self.listeners, meters, subject)
     }
 
     /// Begins a read of a resource or prompt. Returns `None` for other requests, or if no listener
@@ -70,7 +70,7 @@ impl Instrumentation {
         context: &RequestContext<'a>,
     ) -> Option<PrimitiveReadGuard<'a>> {
         record_server(&Span::current(), &at.toolbox, &at.server);
-        if !self.listeners.wants_reads() {
+        if !self.listeners.is_enabled(EventKinds::READS) {
             return None;
         }
         let (what, name) = target.read_primitive()?;
@@ -85,7 +85,7 @@ impl Instrumentation {
         denial: &Denial,
         context: &RequestContext<'_>,
     ) {
-        if self.listeners.wants_reads() {
+        if self.listeners.is_enabled(EventKinds::READS) {
             let mut read = self.observed_read(at, what, name.into(), context);
             read.set_rule(denial.rule().map(ToString::to_string));
             read.end(CallOutcome::UnknownTool, None);
@@ -99,7 +99,7 @@ impl Instrumentation {
         name: Cow<'a, str>,
         context: &RequestContext<'a>,
     ) -> PrimitiveReadGuard<'a> {
-        self.listeners.begin_read(ReadContext {
+        let read = ReadContext {
             at: SystemTime::now(),
             agent: context.caller.agent.as_ref(),
             session: context.agent.id.number(),
@@ -107,7 +107,8 @@ impl Instrumentation {
             what,
             name,
             rule: None,
-        })
+        };
+        PrimitiveReadGuard::begin(&self.listeners, read)
     }
 
     /// Begins a call whose tool name didn't resolve.
@@ -127,7 +128,7 @@ impl Instrumentation {
             arguments,
             meta: context.meta,
         };
-        self.listeners.begin_call(&self.unknown_server_meters, subject)
+        CallGuard::begin(&self.listeners, &self.unknown_server_meters, subject)
     }
 }
 

@@ -157,7 +157,7 @@ impl Models {
             model,
             purpose: prompt.purpose,
         };
-        let mut request = self.listeners.begin_llm_request(prompted);
+        let mut request = LlmRequestGuard::begin(&self.listeners, prompted);
         request.context.tokens = [prompt.tokens(), 0];
         request
     }

@@ -398,7 +398,7 @@ impl GatewayRegistry {
 
     /// Registers an agent until the guard is dropped.
     pub fn register_agent(&self, caller: &Caller, agent: AgentId) -> SessionGuard {
-        self.observer().bus().begin_session(caller.agent.as_ref(), agent.number())
+        SessionGuard::begin(self.observer().bus(), caller.agent.as_ref(), agent.number())
     }
 
     /// Releases everything that an agent had for itself.

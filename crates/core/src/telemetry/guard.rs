@@ -17,27 +17,26 @@ pub struct CallGuard<'a> {
     has_ended: bool,
 }
 
-impl EventBus {
+impl<'a> CallGuard<'a> {
     /// Reports that a call begins.
-    pub fn begin_call<'a>(
-        &'a self,
+    pub fn begin(
+        listeners: &'a EventBus,
         meters: &'a ServerMetrics,
         subject: CallRequest<'a>,
-    ) -> CallGuard<'a> {
+    ) -> Self {
         log_spans::record_call(&subject);
-        let is_timed = self.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
-        let wants_texts = self.is_enabled(EventKinds::CALL_TEXTS);
-        let mut context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);
-        if self.live().is_watched() {
+        let is_timed = listeners.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
+        let wants_texts = listeners.is_enabled(EventKinds::CALL_TEXTS);
+        let mut context =
+            CallContext::new(subject, meters, listeners.calls(), is_timed, wants_texts);
+        if listeners.live().is_watched() {
             context.is_watched = true;
-            self.live().begin();
+            listeners.live().begin();
         }
-        self.emit(Event::CallBegan(&context));
-        CallGuard { listeners: self, context, has_ended: false }
+        listeners.emit(Event::CallBegan(&context));
+        Self { listeners, context, has_ended: false }
     }
-}
 
-impl CallGuard<'_> {
     /// Reports the end of the call, with the size of its result or error, if any.
     pub fn end(mut self, ending: CallOutcome, result_bytes: Option<usize>) {
         self.finish(ending, result_bytes);

@@ -28,9 +28,9 @@ pub struct LlmRequestGuard<'a> {
     has_ended: bool,
 }
 
-impl EventBus {
+impl<'a> LlmRequestGuard<'a> {
     /// Starts a request, which is reported when it ends.
-    pub fn begin_llm_request<'a>(&'a self, prompted: LlmRequestInfo<'a>) -> LlmRequestGuard<'a> {
+    pub fn begin(listeners: &'a EventBus, prompted: LlmRequestInfo<'a>) -> Self {
         let LlmRequestInfo { agent, session, model, purpose } = prompted;
         let context = LlmContext {
             agent,
@@ -43,11 +43,9 @@ impl EventBus {
             tokens: [0; 2],
             attempts: 1,
         };
-        LlmRequestGuard { listeners: self, context, began: Instant::now(), has_ended: false }
+        Self { listeners, context, began: Instant::now(), has_ended: false }
     }
-}
 
-impl LlmRequestGuard<'_> {
     /// Reports the end of the request.
     pub fn end(mut self, outcome: LlmOutcome) {
         self.finish(outcome);

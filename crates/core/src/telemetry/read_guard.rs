@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::telemetry::event::{Event, EventKinds, ReadContext};
+use crate::telemetry::event::{Event, ReadContext};
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::outcome::{CallEnd, CallOutcome};
 
@@ -15,19 +15,12 @@ pub struct PrimitiveReadGuard<'a> {
     has_ended: bool,
 }
 
-impl EventBus {
-    /// Returns `true` if any listener wants reads.
-    pub fn wants_reads(&self) -> bool {
-        self.is_enabled(EventKinds::READS)
-    }
-
+impl<'a> PrimitiveReadGuard<'a> {
     /// Starts a read, which is reported when it ends.
-    pub fn begin_read<'a>(&'a self, context: ReadContext<'a>) -> PrimitiveReadGuard<'a> {
-        PrimitiveReadGuard { listeners: self, context, began: Instant::now(), has_ended: false }
+    pub fn begin(listeners: &'a EventBus, context: ReadContext<'a>) -> Self {
+        Self { listeners, context, began: Instant::now(), has_ended: false }
     }
-}
 
-impl PrimitiveReadGuard<'_> {
     /// Records the rule that allowed or denied the read.
     pub fn set_rule(&mut self, rule: Option<String>) {
         self.context.rule = rule.map(Into::into);

@@ -17,11 +17,11 @@ pub fn estimate_tokens(bytes: usize) -> usize {
 /// A session of an agent. Its end is reported when the guard is dropped.
 pub struct SessionGuard {
     listeners: EventBus,
-    state: Mutex<State>,
+    state: Mutex<SessionTotals>,
 }
 
 #[derive(Default)]
-struct State {
+struct SessionTotals {
     context: SessionContext,
     /// Size of the longest tool list served, in bytes.
     listed: usize,
@@ -34,7 +34,7 @@ struct State {
     is_known: bool,
 }
 
-impl State {
+impl SessionTotals {
     fn saved(&self) -> i64 {
         let saved =
             estimate_tokens(self.context.baseline_bytes.saturating_sub(self.context.served_bytes));
@@ -42,23 +42,21 @@ impl State {
     }
 }
 
-impl EventBus {
+impl SessionGuard {
     /// Reports a new session; `session` is its number in this process.
-    pub fn begin_session(&self, agent: Option<&AgentName>, session: u64) -> SessionGuard {
+    pub fn begin(listeners: EventBus, agent: Option<&AgentName>, session: u64) -> Self {
         let context =
             SessionContext { agent: agent.cloned(), session, ..SessionContext::default() };
-        self.emit(Event::SessionOpened(&context));
-        let state = Mutex::new(State { context, ..State::default() });
-        SessionGuard { listeners: self.clone(), state }
+        listeners.emit(Event::SessionOpened(&context));
+        let state = Mutex::new(SessionTotals { context, ..SessionTotals::default() });
+        Self { listeners, state }
     }
-}
 
-impl SessionGuard {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionTotals> {
         self.state.lock()
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut SessionTotals)) {
         let mut state = self.state();
         let before = state.saved();
         change(&mut state);
@@ -80,7 +78,7 @@ impl SessionGuard {
     /// Reports the name and the version of the client program; either can be empty.
     pub fn report_client(&self, name: &str, version: &str) {
         let mut state = self.state();
-        let State { client, context, .. } = &mut *state;
+        let SessionTotals { client, context, .. } = &mut *state;
         // A modern client repeats them in each request.
         if (&*client.0, &*client.1) != (name, version) {
             *client = (name.to_owned(), version.to_owned());
@@ -147,7 +145,7 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with("mcp_workbench_tokens_saved "));
             line.and_then(|line| line.split(' ').next_back()?.parse::<i64>().ok()).unwrap()
         };
-        let guest = observer.bus().begin_session(None, 1);
+        let guest = SessionGuard::begin(observer.bus(), None, 1);
         guest.record_tool_list(900, 9000);
         assert_eq!(saved(&observer), 1800);
         guest.record_tool_list(900, 9000);
@@ -158,7 +156,7 @@ mod tests {
         assert_eq!(saved(&observer), 0);
         assert!(observer.render().contains("mcp_workbench_sessions 1"));
         drop(guest);
-        let guest = observer.bus().begin_session(None, 2);
+        let guest = SessionGuard::begin(observer.bus(), None, 2);
         guest.record_tool_list(450, 0);
         guest.record_definitions_sent(900, 9000);
         assert_eq!(saved(&observer), 1700, "listed its tools before any server was known");

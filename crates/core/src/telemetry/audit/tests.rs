@@ -12,8 +12,8 @@ use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::settings::ArgumentCapture;
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::{
-    AccessDenial, AccessDenialReason, CallGuard, CallRequest, LimitReached, QuotaKind, ReadContext,
-    ServerMetrics, Telemetry,
+    AccessDenial, AccessDenialReason, CallGuard, CallRequest, LimitReached, PrimitiveReadGuard,
+    QuotaKind, ReadContext, ServerMetrics, SessionGuard, Telemetry,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -57,7 +57,7 @@ impl Bench {
             arguments: Some(&self.arguments),
             meta: &[],
         };
-        self.listeners.begin_call(&self.meters, subject)
+        CallGuard::begin(&self.listeners, &self.meters, subject)
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -175,7 +175,7 @@ fn writes_one_line_per_read_for_every_outcome() {
     let bench = Bench::new();
     let server = ServerRef { toolbox: bench.toolbox.clone(), server: bench.server.clone() };
     let read = |what, name: &str| {
-        bench.listeners.begin_read(ReadContext {
+        let read = ReadContext {
             at: SystemTime::now(),
             agent: None,
             session: 1,
@@ -183,7 +183,8 @@ fn writes_one_line_per_read_for_every_outcome() {
             what,
             name: name.to_owned().into(),
             rule: None,
-        })
+        };
+        PrimitiveReadGuard::begin(&bench.listeners, read)
     };
     read(PrimitiveKind::Resource, "file:///a").end(CallOutcome::Ok, Some(7));
     drop(read(PrimitiveKind::Prompt, &"x".repeat(1_000_000)));
@@ -237,7 +238,7 @@ fn repeated_denials_are_summed_in_a_second_line() {
 #[test]
 fn adopted_session_is_recorded_without_its_id() {
     let bench = Bench::new();
-    let guest = bench.listeners.begin_session(Some(&AgentName::new("ann")), 7);
+    let guest = SessionGuard::begin(bench.listeners.clone(), Some(&AgentName::new("ann")), 7);
     guest.report_adoption(2);
     assert!(bench.audit.writer_handle().finish(TIMEOUT));
     let line = &bench.lines()[0];

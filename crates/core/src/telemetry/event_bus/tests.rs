@@ -2,7 +2,7 @@ use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::telemetry::{CallOutcome, CallRequest, ServerMetrics, Telemetry};
+use crate::telemetry::{CallGuard, CallOutcome, CallRequest, ServerMetrics, Telemetry};
 
 /// Records the events of the kinds that it wants.
 struct Notes {
@@ -91,7 +91,7 @@ fn emits_nothing_and_does_no_work_without_interested_listeners() {
     assert!(
         !listeners.is_enabled(of_calls.union(EventKinds::READS).union(EventKinds::LLM_REQUESTS))
     );
-    let mut call = listeners.begin_call(&bench.meters, subject("t"));
+    let mut call = CallGuard::begin(&listeners, &bench.meters, subject("t"));
     call.context.set_rule(|| unreachable!("no listener wants the rule"));
     call.context.set_denial_reason("unused");
     assert!(call.context.end.decision.reason.is_none());
@@ -109,8 +109,8 @@ fn listeners_receive_their_kinds_in_order() {
         .with("two", EventKinds::CALLS_ENDED)
         .with("three", EventKinds::SERVERS);
     let listeners = bench.listeners();
-    let one = listeners.begin_call(&bench.meters, subject("a"));
-    let two = listeners.begin_call(&bench.meters, subject("b"));
+    let one = CallGuard::begin(&listeners, &bench.meters, subject("a"));
+    let two = CallGuard::begin(&listeners, &bench.meters, subject("b"));
     two.end(CallOutcome::TimedOut, None);
     drop(one);
     let said = ["one: a begins", "one: b begins", "one: b ends timed_out", "two: b ends timed_out"];
@@ -126,7 +126,7 @@ fn listeners_receive_their_kinds_in_order() {
 fn records_the_rule_if_a_listener_wants_texts() {
     let bench = Bench::new().with("one", EventKinds::CALLS_ENDED.union(EventKinds::CALL_TEXTS));
     let listeners = bench.listeners();
-    let mut call = listeners.begin_call(&bench.meters, subject("a"));
+    let mut call = CallGuard::begin(&listeners, &bench.meters, subject("a"));
     call.context.set_rule(|| Some("rules.a".into()));
     assert_eq!(call.context.end.decision.rule.as_deref(), Some("rules.a"));
 }
@@ -137,9 +137,9 @@ fn isolates_a_panicking_listener() {
     bench.all.push(Arc::new(Broken));
     let bench = bench.with("one", EventKinds::ALL);
     let listeners = bench.listeners();
-    listeners.begin_call(&bench.meters, subject("a")).end(CallOutcome::Ok, None);
+    CallGuard::begin(&listeners, &bench.meters, subject("a")).end(CallOutcome::Ok, None);
     let lost = catch_unwind(AssertUnwindSafe(|| {
-        let _call = listeners.begin_call(&bench.meters, subject("b"));
+        let _call = CallGuard::begin(&listeners, &bench.meters, subject("b"));
         panic!("on purpose");
     }));
     assert!(lost.is_err());

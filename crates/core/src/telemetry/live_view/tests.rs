@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::telemetry::{CallRequest, Telemetry};
+use crate::telemetry::{CallGuard, CallRequest, SessionGuard, Telemetry};
 
 fn call(observer: &Telemetry, tool: &str, ending: CallOutcome) {
     let (toolbox, server) = (ToolboxName::new("dev"), ServerName::new("git"));
@@ -17,7 +17,7 @@ fn call(observer: &Telemetry, tool: &str, ending: CallOutcome) {
         arguments: None,
         meta: &[],
     };
-    listeners.begin_call(&meters, subject).end(ending, Some(10));
+    CallGuard::begin(&listeners, &meters, subject).end(ending, Some(10));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn call_without_a_known_session_names_the_client_of_the_request() {
     let observer = Telemetry::default().without_metrics();
     observer.live().snapshot();
     let (listeners, meters) = (observer.bus(), observer.meters("", ""));
-    let session = listeners.begin_session(None, 1);
+    let session = SessionGuard::begin(listeners.clone(), None, 1);
     session.report_client("of the session", "1");
     for (session, client) in [(1, "x"), (2, "of the\u{1b} request"), (3, "")] {
         let subject = CallRequest {
@@ -58,7 +58,7 @@ fn call_without_a_known_session_names_the_client_of_the_request() {
             arguments: None,
             meta: &[],
         };
-        listeners.begin_call(&meters, subject).end(CallOutcome::Ok, None);
+        CallGuard::begin(&listeners, &meters, subject).end(CallOutcome::Ok, None);
     }
     let calls = observer.live().snapshot().calls;
     let clients: Vec<_> = calls.iter().rev().map(|call| call.client.as_deref()).collect();
@@ -79,9 +79,9 @@ fn ignores_calls_from_before_the_first_snapshot() {
         arguments: None,
         meta: &[],
     };
-    let before = listeners.begin_call(&meters, subject());
+    let before = CallGuard::begin(&listeners, &meters, subject());
     observer.live().snapshot();
-    let after = listeners.begin_call(&meters, subject());
+    let after = CallGuard::begin(&listeners, &meters, subject());
     before.end(CallOutcome::Ok, None);
     assert_eq!(observer.live().snapshot().under_way, 1);
     drop(after);
@@ -98,7 +98,7 @@ fn bounds_agents_calls_servers_and_tools() {
         call(&observer, &format!("tool{number}"), CallOutcome::Ok);
     }
     let guests: Vec<_> =
-        (0..1000).map(|session| observer.bus().begin_session(None, session)).collect();
+        (0..1000).map(|session| SessionGuard::begin(observer.bus(), None, session)).collect();
     let picture = observer.live().snapshot();
     assert_eq!((picture.calls.len(), picture.agents.len()), (MAX_CALLS, MAX_AGENTS));
     assert_eq!(picture.calls[0].number, 1000);

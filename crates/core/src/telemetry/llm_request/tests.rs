@@ -23,16 +23,17 @@ fn writes_one_line_per_request_for_every_outcome() {
     let listeners = observer.bus();
     let agent = AgentName::new("claude");
     let asked = LlmRequestInfo { agent: Some(&agent), session: 3, model: "small", purpose: "tool" };
-    let mut answered = listeners.begin_llm_request(asked);
+    let mut answered = LlmRequestGuard::begin(&listeners, asked);
     answered.context.tokens = [120, 9];
     answered.context.attempts = 3;
     answered.end(LlmOutcome::Ok);
-    let mut named = listeners.begin_llm_request(LlmRequestInfo { model: "sampling", ..asked });
+    let mut named =
+        LlmRequestGuard::begin(&listeners, LlmRequestInfo { model: "sampling", ..asked });
     named.context.reported_model = Some("opus-hunter2hunter2".to_owned());
     named.end(LlmOutcome::InvalidResponse);
-    drop(listeners.begin_llm_request(LlmRequestInfo { agent: None, ..asked }));
+    drop(LlmRequestGuard::begin(&listeners, LlmRequestInfo { agent: None, ..asked }));
     observer.begin_shutdown();
-    drop(listeners.begin_llm_request(asked));
+    drop(LlmRequestGuard::begin(&listeners, asked));
     observer.close(Duration::from_secs(20));
     let lines = std::fs::read_to_string(&file).unwrap();
     let mut lines: Vec<Value> =
