@@ -55,16 +55,13 @@ struct LiveState {
     address: Option<String>,
     agents: BTreeMap<u64, LiveAgent>,
     calls: VecDeque<FinishedCall>,
-    /// Number of calls recorded so far.
-    count: u64,
     under_way: u64,
+    /// All recorded calls, and the tokens saved in all sessions.
+    total: CallCounters,
     servers: HashMap<Key, CallCounters>,
     /// The tools that were called without being unknown or refused.
     used: HashSet<(ToolboxName, ServerName, String)>,
     course: VecDeque<(u64, CallCounters)>,
-    /// Durations of all recorded calls.
-    times: LatencyHistogram,
-    saved_tokens: i64,
 }
 
 #[derive(Default)]
@@ -205,7 +202,7 @@ impl LiveView {
             Event::TokensSaved(session, tokens) => {
                 let is_watched = self.is_watched();
                 let mut now = self.now();
-                now.saved_tokens += tokens;
+                now.total.saved_tokens += tokens;
                 if let Some(agent) = now.agents.get_mut(&session.session) {
                     agent.saved_tokens += tokens;
                 }
@@ -243,9 +240,8 @@ impl LiveState {
         let (subject, end) = (&call.subject, &call.end);
         let at = millis(SystemTime::now());
         self.under_way = self.under_way.saturating_sub(1);
-        self.count += 1;
         self.interval_at(at).add(end);
-        self.times.add(end.took);
+        self.total.add(end);
         // A modern request over HTTP has no session that is known by name.
         let mut client = shown(Some(subject.client).filter(|name| !name.is_empty()));
         if let Some(agent) = self.agents.get_mut(&subject.session) {
@@ -266,7 +262,7 @@ impl LiveState {
         let took = u64::try_from(end.took.as_millis()).unwrap_or(u64::MAX);
         self.calls.truncate(MAX_CALLS - 1);
         self.calls.push_front(FinishedCall {
-            number: self.count,
+            number: self.total.calls,
             at: at.saturating_sub(took),
             session: subject.session,
             agent: shown(subject.agent.map(AgentName::as_str)),
@@ -313,8 +309,8 @@ impl LiveState {
                 .map(|(key, counts)| (key.clone(), counts.told()))
                 .collect(),
             traffic: self.course.iter().map(|(at, counts)| (*at, counts.told())).collect(),
-            latency: self.times.percentiles(PERCENTILES),
-            saved_tokens: self.saved_tokens,
+            latency: self.total.times.percentiles(PERCENTILES),
+            saved_tokens: self.total.saved_tokens,
         }
     }
 }

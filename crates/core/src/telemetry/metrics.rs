@@ -42,43 +42,77 @@ type LabelsAndWord = [(&'static str, Arc<str>); 3];
 /// No labels. In a family, a metric is absent from the output until it is set.
 type NoLabels = [(&'static str, &'static str); 0];
 
+/// A metric with one label.
+type Labeled<M> = Family<[(&'static str, &'static str); 1], M>;
+type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
+
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    servers: ServerFamilies,
+    llm: LlmMetrics,
+    sessions: SessionMetrics,
+    /// Tasks of the async runtime at the last render.
+    runtime_tasks: Gauge,
+    tls: TlsMetrics,
+    pub(crate) lost: Counter,
+    pub(crate) holdings: QuotaUsage,
+    rejections: RejectionMetrics,
+    shared_store: SharedStoreMetrics,
+}
+
+/// The metrics of all servers. Those of one server are looked up once ([`ServerMetrics`]).
+#[derive(Debug)]
+struct ServerFamilies {
     calls: Family<LabelsAndWord, Counter>,
-    seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    seconds: HistogramFamily<Labels>,
     argument_bytes: Family<Labels, Counter>,
     result_bytes: Family<Labels, Counter>,
     running: Family<Labels, Gauge>,
     starts: Family<LabelsAndWord, Counter>,
     restarts: Family<Labels, Counter>,
     crashes: Family<Labels, Counter>,
+    drift: Family<Labels, Counter>,
+    meters: Mutex<HashMap<Key, Arc<ServerMetrics>>>,
+}
+
+#[derive(Debug, Default)]
+struct LlmMetrics {
     /// By model and outcome.
-    llm_requests: Family<Labels, Counter>,
+    requests: Family<Labels, Counter>,
     /// By model and direction (`read` or `written`).
-    llm_tokens: Family<Labels, Counter>,
-    pub(crate) sessions: Gauge,
-    /// Tasks of the async runtime at the last render.
-    runtime_tasks: Gauge,
-    pub(crate) tokens_saved: Gauge,
-    /// By the configuration key of the certificate, as of the last render.
-    tls_seconds: Family<[(&'static str, &'static str); 1], Gauge>,
-    tls: Mutex<Option<CertificateExpiry>>,
+    tokens: Family<Labels, Counter>,
+}
+
+#[derive(Debug, Default)]
+struct SessionMetrics {
+    open: Gauge,
     adopted: Counter,
-    pub(crate) lost: Counter,
-    pub(crate) holdings: QuotaUsage,
+    tokens_saved: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct TlsMetrics {
+    /// By the configuration key of the certificate, as of the last render.
+    seconds: Labeled<Gauge>,
+    expiry: Mutex<Option<CertificateExpiry>>,
+}
+
+#[derive(Debug, Default)]
+struct RejectionMetrics {
     /// By quota.
-    limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
+    limits_reached: Labeled<Counter>,
     /// By reason.
-    auth_failures: Family<[(&'static str, &'static str); 1], Counter>,
+    auth_failures: Labeled<Counter>,
     /// By server and change.
     sign_ins: Family<Labels, Counter>,
-    /// By toolbox and server.
-    drift: Family<Labels, Counter>,
-    /// Absent without a shared store.
-    shared_up: Family<NoLabels, Gauge>,
-    shared_seconds: Family<NoLabels, Histogram, fn() -> Histogram>,
-    meters: Mutex<HashMap<Key, Arc<ServerMetrics>>>,
+}
+
+/// Absent without a shared store.
+#[derive(Debug)]
+struct SharedStoreMetrics {
+    up: Family<NoLabels, Gauge>,
+    seconds: HistogramFamily<NoLabels>,
 }
 
 impl Metrics {
@@ -86,7 +120,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("mcp_workbench");
         let caller_usage = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
-        let metrics = Self {
+        let servers = ServerFamilies {
             calls: Family::default(),
             seconds: Family::new_with_constructor(histogram),
             argument_bytes: Family::default(),
@@ -95,53 +129,103 @@ impl Metrics {
             starts: Family::default(),
             restarts: Family::default(),
             crashes: Family::default(),
-            llm_requests: Family::default(),
-            llm_tokens: Family::default(),
-            sessions: Gauge::default(),
-            adopted: Counter::default(),
+            drift: Family::default(),
+            meters: Mutex::default(),
+        };
+        let shared_store = SharedStoreMetrics {
+            up: Family::default(),
+            seconds: Family::new_with_constructor(histogram),
+        };
+        let metrics = Self {
+            servers,
+            llm: LlmMetrics::default(),
+            sessions: SessionMetrics::default(),
             runtime_tasks: Gauge::default(),
-            tokens_saved: Gauge::default(),
-            tls_seconds: Family::default(),
-            tls: Mutex::default(),
+            tls: TlsMetrics::default(),
             lost: Counter::default(),
             holdings: QuotaUsage::new(&caller_usage),
-            limits_reached: Family::default(),
-            auth_failures: Family::default(),
-            sign_ins: Family::default(),
-            drift: Family::default(),
-            shared_up: Family::default(),
-            shared_seconds: Family::new_with_constructor(histogram),
-            meters: Mutex::default(),
+            rejections: RejectionMetrics::default(),
+            shared_store,
             registry: Registry::default(),
         };
         let to = &mut registry;
-        descriptors::CALLS.register(to, metrics.calls.clone());
-        descriptors::DURATION.register(to, metrics.seconds.clone());
-        descriptors::ARGUMENT_BYTES.register(to, metrics.argument_bytes.clone());
-        descriptors::RESULT_BYTES.register(to, metrics.result_bytes.clone());
-        descriptors::RUNNING.register(to, metrics.running.clone());
-        descriptors::STARTS.register(to, metrics.starts.clone());
-        descriptors::RESTARTS.register(to, metrics.restarts.clone());
-        descriptors::CRASHES.register(to, metrics.crashes.clone());
-        descriptors::LLM_REQUESTS.register(to, metrics.llm_requests.clone());
-        descriptors::LLM_TOKENS.register(to, metrics.llm_tokens.clone());
-        descriptors::SESSIONS.register(to, metrics.sessions.clone());
-        descriptors::ADOPTED.register(to, metrics.adopted.clone());
+        descriptors::CALLS.register(to, metrics.servers.calls.clone());
+        descriptors::DURATION.register(to, metrics.servers.seconds.clone());
+        descriptors::ARGUMENT_BYTES.register(to, metrics.servers.argument_bytes.clone());
+        descriptors::RESULT_BYTES.register(to, metrics.servers.result_bytes.clone());
+        descriptors::RUNNING.register(to, metrics.servers.running.clone());
+        descriptors::STARTS.register(to, metrics.servers.starts.clone());
+        descriptors::RESTARTS.register(to, metrics.servers.restarts.clone());
+        descriptors::CRASHES.register(to, metrics.servers.crashes.clone());
+        descriptors::LLM_REQUESTS.register(to, metrics.llm.requests.clone());
+        descriptors::LLM_TOKENS.register(to, metrics.llm.tokens.clone());
+        descriptors::SESSIONS.register(to, metrics.sessions.open.clone());
+        descriptors::ADOPTED.register(to, metrics.sessions.adopted.clone());
         descriptors::RUNTIME_TASKS.register(to, metrics.runtime_tasks.clone());
-        descriptors::TOKENS_SAVED.register(to, metrics.tokens_saved.clone());
-        descriptors::TLS_EXPIRY.register(to, metrics.tls_seconds.clone());
+        descriptors::TOKENS_SAVED.register(to, metrics.sessions.tokens_saved.clone());
+        descriptors::TLS_EXPIRY.register(to, metrics.tls.seconds.clone());
         descriptors::LOST.register(to, metrics.lost.clone());
         descriptors::CALLER_USAGE.register(to, caller_usage);
-        descriptors::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
-        descriptors::AUTH_FAILURES.register(to, metrics.auth_failures.clone());
-        descriptors::SIGN_INS.register(to, metrics.sign_ins.clone());
-        descriptors::DRIFT.register(to, metrics.drift.clone());
-        descriptors::SHARED_UP.register(to, metrics.shared_up.clone());
-        descriptors::SHARED_DURATION.register(to, metrics.shared_seconds.clone());
+        descriptors::LIMITS_REACHED.register(to, metrics.rejections.limits_reached.clone());
+        descriptors::AUTH_FAILURES.register(to, metrics.rejections.auth_failures.clone());
+        descriptors::SIGN_INS.register(to, metrics.rejections.sign_ins.clone());
+        descriptors::DRIFT.register(to, metrics.servers.drift.clone());
+        descriptors::SHARED_UP.register(to, metrics.shared_store.up.clone());
+        descriptors::SHARED_DURATION.register(to, metrics.shared_store.seconds.clone());
         Self { registry, ..metrics }
     }
 
     pub(crate) fn for_server(&self, toolbox: &str, server: &str) -> Arc<ServerMetrics> {
+        self.servers.get(toolbox, server)
+    }
+
+    fn of_run(&self, server: &ServerContext) -> Arc<ServerMetrics> {
+        self.for_server(&server.toolbox, &server.server)
+    }
+
+    fn llm_request(&self, request: &LlmContext<'_>, outcome: LlmOutcome) {
+        let model: Arc<str> = request.model.into();
+        let with =
+            |key, word: &str| -> Labels { [("model", Arc::clone(&model)), (key, word.into())] };
+        self.llm.requests.get_or_create_owned(&with("outcome", outcome.as_str())).inc();
+        for (kind, tokens) in ["read", "written"].into_iter().zip(request.tokens) {
+            self.llm.tokens.get_or_create_owned(&with("kind", kind)).inc_by(tokens);
+        }
+    }
+
+    /// Updates the remaining lifetime of the TLS certificates.
+    fn update_tls_expiry(&self) {
+        let dates = *self.tls.expiry.lock();
+        let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let left = |until: u64| {
+            let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+            whole(until) - whole(now)
+        };
+        self.tls.seconds.clear();
+        let Some(CertificateExpiry { cert, client_ca }) = dates else { return };
+        for (file, until) in [("cert", Some(cert)), ("clientCa", client_ca)] {
+            if let Some(until) = until {
+                self.tls.seconds.get_or_create_owned(&[("file", file)]).set(left(until));
+            }
+        }
+    }
+
+    /// Renders all metrics in the `OpenMetrics` text format.
+    pub(crate) fn render(&self) -> String {
+        if let Ok(runtime) = Handle::try_current() {
+            self.runtime_tasks
+                .set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
+        }
+        self.update_tls_expiry();
+        let mut text = String::new();
+        // Writing to a string can't fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+impl ServerFamilies {
+    fn get(&self, toolbox: &str, server: &str) -> Arc<ServerMetrics> {
         let mut meters = self.meters.lock();
         let key: Key = (toolbox.into(), server.into());
         let (toolbox, server) = key.clone();
@@ -165,50 +249,6 @@ impl Metrics {
             restarts: self.restarts.get_or_create_owned(&labels),
             crashes: self.crashes.get_or_create_owned(&labels),
         }
-    }
-
-    fn of_run(&self, server: &ServerContext) -> Arc<ServerMetrics> {
-        self.for_server(&server.toolbox, &server.server)
-    }
-
-    fn llm_request(&self, request: &LlmContext<'_>, outcome: LlmOutcome) {
-        let model: Arc<str> = request.model.into();
-        let with =
-            |key, word: &str| -> Labels { [("model", Arc::clone(&model)), (key, word.into())] };
-        self.llm_requests.get_or_create_owned(&with("outcome", outcome.as_str())).inc();
-        for (kind, tokens) in ["read", "written"].into_iter().zip(request.tokens) {
-            self.llm_tokens.get_or_create_owned(&with("kind", kind)).inc_by(tokens);
-        }
-    }
-
-    /// Updates the remaining lifetime of the TLS certificates.
-    fn update_tls_expiry(&self) {
-        let dates = *self.tls.lock();
-        let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        let left = |until: u64| {
-            let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
-            whole(until) - whole(now)
-        };
-        self.tls_seconds.clear();
-        let Some(CertificateExpiry { cert, client_ca }) = dates else { return };
-        for (file, until) in [("cert", Some(cert)), ("clientCa", client_ca)] {
-            if let Some(until) = until {
-                self.tls_seconds.get_or_create_owned(&[("file", file)]).set(left(until));
-            }
-        }
-    }
-
-    /// Renders all metrics in the `OpenMetrics` text format.
-    pub(crate) fn render(&self) -> String {
-        if let Ok(runtime) = Handle::try_current() {
-            self.runtime_tasks
-                .set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
-        }
-        self.update_tls_expiry();
-        let mut text = String::new();
-        // Writing to a string can't fail.
-        let _ = encode(&mut text, &self.registry);
-        text
     }
 }
 
@@ -241,43 +281,43 @@ impl EventListener for Metrics {
                 self.of_run(server).record_stop();
             }
             Event::SessionOpened(_) => {
-                self.sessions.inc();
+                self.sessions.open.inc();
             }
             Event::SessionAdopted(..) => {
-                self.adopted.inc();
+                self.sessions.adopted.inc();
             }
             Event::TokensSaved(_, tokens) => {
-                self.tokens_saved.inc_by(tokens);
+                self.sessions.tokens_saved.inc_by(tokens);
             }
             Event::SessionClosed(_) => {
-                self.sessions.dec();
+                self.sessions.open.dec();
             }
             Event::LimitReached(reached) => {
                 let labels = [("quota", reached.quota.as_str())];
-                self.limits_reached.get_or_create_owned(&labels).inc();
+                self.rejections.limits_reached.get_or_create_owned(&labels).inc();
             }
             Event::AccessDenied(denied, _) => {
                 let labels = [("reason", denied.reason.as_str())];
-                self.auth_failures.get_or_create_owned(&labels).inc();
+                self.rejections.auth_failures.get_or_create_owned(&labels).inc();
             }
             Event::SignIn(login, change) => {
                 let labels = [("server", login.server.into()), ("change", change.as_str().into())];
-                self.sign_ins.get_or_create_owned(&labels).inc();
+                self.rejections.sign_ins.get_or_create_owned(&labels).inc();
             }
             Event::DefinitionsDrifted(DriftEvent { server: at, drift, .. }) => {
                 let (toolbox, server) = (at.toolbox.to_string(), at.server.to_string());
                 let labels = [("toolbox", toolbox.into()), ("server", server.into())];
                 let found = u64::try_from(drift.len()).unwrap_or(u64::MAX);
-                self.drift.get_or_create_owned(&labels).inc_by(found);
+                self.servers.drift.get_or_create_owned(&labels).inc_by(found);
             }
             Event::CertificateLoaded(dates) => {
-                *self.tls.lock() = Some(*dates);
+                *self.tls.expiry.lock() = Some(*dates);
             }
             Event::SharedStore(error) => {
-                self.shared_up.get_or_create_owned(&[]).set(i64::from(error.is_none()));
+                self.shared_store.up.get_or_create_owned(&[]).set(i64::from(error.is_none()));
             }
             Event::SharedStoreQueried(took) => {
-                self.shared_seconds.get_or_create_owned(&[]).observe(took.as_secs_f64());
+                self.shared_store.seconds.get_or_create_owned(&[]).observe(took.as_secs_f64());
             }
             _ => {}
         }
