@@ -14,7 +14,7 @@ use crate::cli::output::logging::LogLine;
 use crate::cli::output::{CommandError, did_you_mean, format_time, print, system_time};
 use crate::cli::servers::server_names::all_names;
 use crate::name;
-use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
+use crate::telemetry::process_registry::logs::{LogFile, LogReader, list_logs};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,13 +1,13 @@
 //! Files that show which workbench processes of this user are running (`mcp-workbench ps`).
 //!
 //! Each process has a unique run ID and two files named after it in a per-user folder: `.open`
-//! describes the process, its agents and its servers; `.log` holds its log. [`ProcessPublisher`]
+//! describes the process, its agents and its servers; `.log` holds its log. [`publisher`]
 //! keeps the description in memory and a thread writes changes to disk, at most every 200 ms. The
 //! process locks its `.open` file for as long as it runs, so an unlocked file is an orphan. Both
 //! files are private to their owner, bounded in size, and removed when the process ends.
 
-mod logs;
-mod publisher;
+pub mod logs;
+pub(crate) mod publisher;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -23,9 +23,6 @@ use crate::os::{
     start_time,
 };
 use crate::telemetry::rotating_file::{RotatingFile, is_at, rotated_path};
-
-pub use crate::telemetry::process_registry::logs::{LogFile, LogReader, list_logs};
-pub(crate) use crate::telemetry::process_registry::publisher::ProcessPublisher;
 
 const FOLDER: &str = "running";
 const NAME: &str = "workbench";

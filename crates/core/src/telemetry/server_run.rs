@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::catalog::{DefinitionChange, Listing};
-use crate::telemetry::Telemetry;
 use crate::telemetry::event::{Event, ServerContext, ServerStopReason};
+use crate::telemetry::observer::Telemetry;
 
 /// A server run. Dropping it reports that the server was stopped for a shutdown.
 #[must_use]

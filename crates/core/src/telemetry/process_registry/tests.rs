@@ -9,6 +9,8 @@ use crate::catalog::Listing;
 use crate::name::AgentName;
 use crate::telemetry::event::{Event, ServerContext, ServerStopReason, SessionContext};
 use crate::telemetry::event_bus::EventListener;
+use crate::telemetry::process_registry::logs::{LogReader, list_logs};
+use crate::telemetry::process_registry::publisher::ProcessPublisher;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
