@@ -67,6 +67,9 @@ impl LogWriter {
             let report = LogFields::of_message(message);
             line.insert_str(0, &self.format.line(&report, Level::WARN, module_path!()));
         }
+        if line.is_empty() {
+            return;
+        }
         // Queues all or nothing, and never fails.
         let _ = queue.lines.write_all(line.as_bytes());
         if count.dropped_lines() == dropped {
