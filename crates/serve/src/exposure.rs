@@ -139,6 +139,13 @@ impl Exposure {
         self.profile.answer_limit.map_or(max, |limit| limit.min(max))
     }
 
+    /// Maximum size of the instructions, in bytes.
+    fn instructions_bytes(&self) -> usize {
+        let limit =
+            self.profile.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
+        limit.min(instructions::MAX_INSTRUCTIONS)
+    }
+
     fn showing(&self) -> ToolPresentation {
         // Assume that the model sees the instructions only if the client accepts them in full.
         let shown = self.profile.instructions_limit.unwrap_or_default();
@@ -154,7 +161,7 @@ impl Exposure {
     pub fn instructions(&self, mutability: ListMutability) -> String {
         let (mode, mutability) =
             (self.mode(mutability), self.profile.effective_mutability(mutability));
-        let (config, max) = (self.gateway.config(), self.profile.instructions_bytes());
+        let (config, max) = (self.gateway.config(), self.instructions_bytes());
         let hints = match mode.instructions(config, mutability) {
             Instructions::Own(text) => return text,
             Instructions::Hints(hints) => hints,

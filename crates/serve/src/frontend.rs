@@ -7,7 +7,6 @@
 //! through the gateway, and pass events of the server to the agent in the meantime. The state of an
 //! agent is in its [`session`].
 
-mod app_state;
 mod attribution;
 pub mod dispatch;
 pub mod era;
@@ -28,6 +27,7 @@ mod suspended_calls;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,16 +36,74 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-pub use crate::frontend::app_state::AppState;
+use crate::admin::{AdminApi, ConfigSource};
 use crate::frontend::request_set::RequestSet;
 use crate::frontend::session::{AgentSession, creation};
-use crate::gateway::Caller;
+use crate::frontend::suspended_calls::SuspendedCalls;
+use crate::gateway::{Caller, GatewayRegistry};
 use crate::state::{SessionKey, round_trip};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire;
 use crate::wire::agent::{Messages, Notifier};
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::memory_pool::ReadLimits;
+
+/// State shared by all sessions. Clones refer to the same state.
+#[derive(Clone)]
+pub struct AppState {
+    pub gateways: Arc<GatewayRegistry>,
+    pub(crate) suspended: Arc<SuspendedCalls>,
+    pub(crate) tickets: Arc<AtomicU64>,
+    pub tasks: TaskTracker,
+    pub(crate) admin: AdminApi,
+    /// A random name of this process among those that share a store. Not a secret.
+    pub replica: Arc<str>,
+}
+
+impl AppState {
+    /// Creates the state for these gateways. Background work of sessions runs on `tasks`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system provides no random numbers.
+    pub fn new(
+        gateways: Arc<GatewayRegistry>,
+        tasks: &TaskTracker,
+    ) -> Result<Self, getrandom::Error> {
+        let (mut key, mut name) = ([0; 32], [0; 8]);
+        getrandom::fill(&mut key)?;
+        getrandom::fill(&mut name)?;
+        let replica: Arc<str> = format!("{:016x}", u64::from_ne_bytes(name)).into();
+        let admin =
+            AdminApi::new(Arc::clone(&gateways), Caller::ANONYMOUS, ConfigSource::default());
+        Ok(Self {
+            admin,
+            gateways,
+            suspended: Arc::new(SuspendedCalls::new(key, Arc::clone(&replica))),
+            replica,
+            tickets: Arc::default(),
+            tasks: tasks.clone(),
+        })
+    }
+
+    #[must_use]
+    pub fn with_admin(self, admin: AdminApi) -> Self {
+        Self { admin, ..self }
+    }
+
+    pub fn admin(&self) -> &AdminApi {
+        &self.admin
+    }
+
+    /// The longest name of a tool or prompt, in bytes.
+    pub(crate) fn max_name_length(&self) -> usize {
+        self.gateways.config().max_tool_name_length
+    }
+
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+}
 
 /// How to end after the agent's output has ended, with requests in flight.
 pub struct StreamDrain<F> {

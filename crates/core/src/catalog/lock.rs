@@ -188,7 +188,7 @@ impl KindComparison<'_> {
 }
 
 fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
-    let Some(said) = canonical_definition(&raw, &locked.ignore) else {
+    let Some(said) = canonical_definition(raw, &locked.ignore) else {
         return Some(DriftKind::Ambiguous);
     };
     let digest = DefinitionDigest::of(&said);
@@ -197,7 +197,7 @@ fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
     }
     let read = |text: &str| serde_json::from_str::<RawJson>(text).ok();
     let before = locked.spellings.first().and_then(|one| read(&one.text));
-    let said = serde_json::from_slice::<RawJson>(&canonical_definition(&raw, &[])?).ok();
+    let said = serde_json::from_slice::<RawJson>(&canonical_definition(raw, &[])?).ok();
     let members = before.zip(said).map(|(before, now)| members(&before, &now));
     Some(DriftKind::Changed(members.unwrap_or_default()))
 }
@@ -205,7 +205,7 @@ fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
 /// Returns `true` if the locked definition is malformed, and repairing it results in `raw`.
 /// Earlier releases locked definitions as they were sent.
 fn is_repaired_form<D: Definition>(locked: &LockedDefinition, raw: &RawJson) -> bool {
-    let said = canonical_definition(&raw, &locked.ignore);
+    let said = canonical_definition(raw, &locked.ignore);
     locked.spellings.iter().any(|one| {
         let mut notes = RepairNotes::default();
         let before = serde_json::from_str::<RawJson>(&one.text).ok();

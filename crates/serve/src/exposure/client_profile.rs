@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::exposure::instructions;
 use crate::exposure::tool_call::ListMutability;
 use crate::settings::ClientConfig;
 
@@ -77,12 +76,6 @@ impl ClientProfile {
             RelistBehavior::Never => ListMutability::Fixed,
             RelistBehavior::InTime | RelistBehavior::Unknown => allowed,
         }
-    }
-
-    /// Maximum size of the instructions, in bytes.
-    pub(super) fn instructions_bytes(&self) -> usize {
-        let limit = self.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
-        limit.min(instructions::MAX_INSTRUCTIONS)
     }
 }
 

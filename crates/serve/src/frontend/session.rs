@@ -24,7 +24,7 @@ use crate::exposure::context_cost::{baseline_bytes, shown_bytes};
 use crate::exposure::{
     Activation, ClientProfile, Exposure, ListMutability, SessionChoices, ToolMode, startup,
 };
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::known_clients;
 use crate::frontend::list_version::DeliveredVersion;
@@ -358,7 +358,7 @@ impl AgentSession {
         let mut changed = self.state(|state| state.update(exposure, &snapshot));
         let is_newest = |gateway: &Arc<Gateway>| Arc::ptr_eq(gateway, exposure.gateway());
         let introduced = self.introduced.get();
-        if making.is_some_and(|making| making.is_awaited())
+        if making.is_some_and(ListBuildGuard::is_awaited)
             && introduced.is_some_and(|it| is_newest(&it.gateway.borrow()))
         {
             changed.tools = false;

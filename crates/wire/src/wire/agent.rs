@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         let Notifier { peer, writer } = &self.notifier;
         loop {
             let refusal = match self.lines.next().await? {
-                InputLine::Message(line) => match incoming::receive(&peer, &line, writer) {
+                InputLine::Message(line) => match incoming::receive(peer, &line, writer) {
                     Ok(Some(incoming)) => return Some(incoming),
                     Ok(None) => continue,
                     Err(malformed) => parse_error_response(&malformed),

@@ -79,9 +79,9 @@ fn locked(recorded: [Option<&RawJson>; 3]) -> Option<LockedDefinition> {
         full.zip(elsewhere).map(|(one, other)| ignore_rules(one, other)).unwrap_or_default();
     let mut spellings: Vec<DefinitionVariant> = Vec::new();
     for raw in recorded.into_iter().flatten() {
-        let digest = DefinitionDigest::of(&canonical_definition(&raw, &ignore)?);
+        let digest = DefinitionDigest::of(&canonical_definition(raw, &ignore)?);
         if spellings.iter().all(|one| one.digest != digest) {
-            let text = String::from_utf8(canonical_definition(&raw, &[])?).ok()?;
+            let text = String::from_utf8(canonical_definition(raw, &[])?).ok()?;
             spellings.push(DefinitionVariant { digest, text: text.into() });
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::backend::RpcOutcome;
 use crate::exposure::{ListMutability, ToolMode};
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::primitives::subscribe_at_first;
 use crate::frontend::session::ownership::RecordOwnership;

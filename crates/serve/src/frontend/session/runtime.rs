@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::backend::events;
-use crate::frontend::app_state::AppState;
+use crate::frontend::AppState;
 use crate::frontend::session::ownership::RecordOwnership;
 use crate::gateway::{Affinity, AgentHandle, Caller, CallerQuota};
 use crate::name::ServerRef;
