@@ -18,6 +18,7 @@ mod result;
 mod retrying_chooser;
 mod server_start;
 mod step;
+mod task;
 mod tool_search;
 mod tree;
 
@@ -27,14 +28,13 @@ mod tests;
 use tokio::time::Instant;
 
 use crate::gateway::{CallError, Gateway, RequestContext};
-use crate::json::RawJson;
-use crate::name::ToolId;
 use crate::navigator::arguments::ArgumentResolver;
 use crate::navigator::model_chooser::{ModelChooser, ModelSource};
 use crate::navigator::ranker::Ranker;
 use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::tool_search::ToolSearch;
-use crate::navigator::tree::{CatalogTree, ToolboxTree};
+use crate::navigator::tree::catalog::CatalogTree;
+use crate::navigator::tree::toolboxes::ToolboxTree;
 use crate::settings::{BudgetConfig, ChooserKind, Strategy};
 
 pub use budget::NavigationBudget;
@@ -44,48 +44,8 @@ pub use chooser::{
 pub use error::{Candidate, TaskError, TaskErrorKind};
 pub use result::{outcome_json, tool_result};
 pub use step::{NavigationStep, StepListener};
-pub use tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-
-/// A task of an agent.
-#[derive(Clone, Copy, Debug)]
-pub struct NavigationTask<'a> {
-    pub text: &'a str,
-    /// `<service>.<tool>`, if the agent named the tool.
-    pub tool: Option<&'a str>,
-    /// Arguments that the agent gave, a JSON object.
-    pub arguments: Option<&'a RawJson>,
-    /// `true` to stop before the call.
-    pub is_dry_run: bool,
-}
-
-#[derive(Debug)]
-pub struct TaskOutcome {
-    /// `None` if no tool was found.
-    pub tool: Option<SelectedTool>,
-    pub outcome: ToolOutcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SelectedTool {
-    pub id: ToolId,
-    /// The name shown to the agent: `<service>.<tool>`.
-    pub word: String,
-}
-
-#[derive(Debug)]
-pub enum ToolOutcome {
-    /// The result as the server wrote it.
-    Result(RawJson),
-    Failed(TaskError),
-    /// The arguments that the call would have had.
-    DryRun(Option<RawJson>),
-}
-
-impl TaskOutcome {
-    fn failed(tool: Option<&ToolNode>, failure: TaskError) -> Self {
-        Self { tool: tool.map(ToolNode::used), outcome: ToolOutcome::Failed(failure) }
-    }
-}
+pub use task::{NavigationTask, TaskOutcome, ToolOutcome};
+pub use tree::{CategoryNode, SelectedTool, ServiceNode, ToolNode, ToolTree};
 
 /// Finds the tool for a task and calls it. Dropping the future cancels the call.
 pub async fn navigate(

@@ -2,9 +2,9 @@
 //! misspelled rule that should deny something denies nothing.
 
 mod primitives;
+mod unmatched_pattern;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::catalog::PrimitiveKind;
 use crate::name::{self, ServerRef, ToolId};
@@ -17,34 +17,7 @@ use crate::settings::{
 };
 
 pub use crate::policy::unmatched_patterns::primitives::find_unmatched_primitive_patterns;
-
-/// A pattern in the rules that matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnmatchedPattern {
-    /// The list that contains the pattern.
-    pub rule: RulePath,
-    pub pattern: String,
-    /// Suggests a similar name, or the server's own name if the pattern is a configured one.
-    pub hint: Option<String>,
-    pub kind: PrimitiveKind,
-}
-
-impl fmt::Display for UnmatchedPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pattern = &self.pattern;
-        match self.kind {
-            PrimitiveKind::Tool => {
-                write!(f, "no tool matches `{pattern}`, so this entry has no effect")
-            }
-            PrimitiveKind::Prompt => {
-                write!(f, "no prompt matches `{pattern}`, so this entry has no effect")
-            }
-            PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate => {
-                write!(f, "no listed resource or template has the URI or name `{pattern}`")
-            }
-        }
-    }
-}
+pub use crate::policy::unmatched_patterns::unmatched_pattern::UnmatchedPattern;
 
 /// Returns the names and globs in the rules that match no tool. `known` has the tools of servers by
 /// their own names. A pattern that could match a tool of a server missing from `known` is not

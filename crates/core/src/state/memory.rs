@@ -7,10 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::state::record::{Capacity, PutOutcome};
-use crate::state::{
-    Rate, RecordKey, RecordKind, SessionKey, SessionLease, StateRecord, StateStore, StoreFuture,
+use crate::state::rate::Rate;
+use crate::state::record::{
+    Capacity, PutOutcome, RecordKey, RecordKind, SessionKey, SessionLease, StateRecord,
 };
+use crate::state::store::{StateStore, StoreFuture};
 
 /// Initial sweep threshold of `RateCounters`.
 const FIRST_SWEEP: usize = 64;

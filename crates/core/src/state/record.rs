@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::json::RawJson;
 use crate::name::{AgentName, ServerRef, ToolboxName};
-use crate::state::SessionChoices;
+use crate::state::choices::SessionChoices;
 
 /// Version of the encoding. Records of other versions are treated as missing.
 const VERSION: u32 = 1;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::state::{
-    Capacity, MemoryStateStore, PutOutcome, Rate, RecordKey, SessionKey, SessionLease, StateRecord,
-    StateStore, StoreFuture,
+use crate::state::memory::MemoryStateStore;
+use crate::state::rate::Rate;
+use crate::state::record::{
+    Capacity, PutOutcome, RecordKey, SessionKey, SessionLease, StateRecord,
 };
+use crate::state::store::{StateStore, StoreFuture};
 
 /// Member removed from session records, so that tests can show that it is needed.
 static WITHOUT: OnceLock<String> = OnceLock::new();

@@ -7,9 +7,11 @@
 use crate::catalog::rank::is_read_operation;
 use crate::catalog::schema::{MISSING, Parameter, SchemaViolation};
 use crate::json::{self, EditError, RawJson};
+use crate::navigator::chooser::ArgumentsRequest;
+use crate::navigator::error::TaskError;
 use crate::navigator::retrying_chooser::RetryingChooser;
+use crate::navigator::step::{NavigationStep, StepListener};
 use crate::navigator::tree::ToolNode;
-use crate::navigator::{ArgumentsRequest, NavigationStep, StepListener, TaskError};
 
 /// Maximum number of requests to the chooser.
 const TIMES: u32 = 2;

@@ -10,11 +10,12 @@ use crate::backend::{self, RpcOutcome};
 use crate::catalog::ToolDefinition;
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::json::RawJson;
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::error::{TaskError, TaskErrorKind};
 use crate::navigator::server_start::{TRIES, start};
+use crate::navigator::step::{NavigationStep, StepListener};
+use crate::navigator::task::ToolOutcome;
 use crate::navigator::tree::ToolNode;
-use crate::navigator::{
-    NavigationBudget, NavigationStep, StepListener, TaskError, TaskErrorKind, ToolOutcome,
-};
 
 /// Calls a tool; if its server fails to start, retries the start and then calls again.
 pub(crate) async fn call(

@@ -5,10 +5,11 @@ use tokio::time::Instant;
 use crate::gateway::{Gateway, ModelReply, RequestContext, SamplingError};
 use crate::json::RawJson;
 use crate::llm::{ChatPrompt, LlmError};
-use crate::navigator::{
-    ArgumentsRequest, ChoiceRequest, Chooser, ChooserError, ChooserFuture, NavigationBudget,
-    prompts,
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::chooser::{
+    ArgumentsRequest, ChoiceRequest, Chooser, ChooserError, ChooserFuture,
 };
+use crate::navigator::prompts;
 
 /// A truncated answer is rejected: in full it can mean something else.
 const CUT: &str = "the answer was truncated";

@@ -13,7 +13,7 @@ use crate::catalog::shorten;
 use crate::json::{self, RawJson};
 use crate::llm::{ChatPrompt, ResponseFormat, json_objects, tokens_from_bytes};
 use crate::name::untrusted_text;
-use crate::navigator::{ArgumentsRequest, ChoiceOption, ChoiceRequest, ChooserError};
+use crate::navigator::chooser::{ArgumentsRequest, ChoiceOption, ChoiceRequest, ChooserError};
 
 /// Maximum size of a prompt, in bytes.
 const MAX_PICK: usize = 32 * 1024;

@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 use crate::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
 use crate::catalog::{Definition, ToolDefinition};
 use crate::json::{self, RawJson};
-use crate::navigator::{
+use crate::navigator::chooser::{
     ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserFuture, TreeLevel,
 };
 

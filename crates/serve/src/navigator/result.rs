@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::catalog::schema::Parameter;
 use crate::json::{self, RawJson};
-use crate::navigator::error::Candidate;
+use crate::navigator::error::{Candidate, TaskError};
 use crate::navigator::execution::{blocks, text, texts};
-use crate::navigator::{TaskError, TaskOutcome, ToolOutcome};
+use crate::navigator::task::{TaskOutcome, ToolOutcome};
 
 /// Returns the `tools/call` result for a task (MCP, server/tools).
 pub fn tool_result(done: &TaskOutcome) -> RawJson {

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::timeout_at;
 
 use crate::json::RawJson;
-use crate::navigator::ranker::Ranker;
-use crate::navigator::{
-    ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserError, ChooserFuture,
-    NavigationBudget, NavigationStep, StepListener, TaskError, TreeLevel,
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::chooser::{
+    ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserError, ChooserFuture, TreeLevel,
 };
+use crate::navigator::error::TaskError;
+use crate::navigator::ranker::Ranker;
+use crate::navigator::step::{NavigationStep, StepListener};
 
 /// Maximum number of attempts per choice.
 const TIMES: u32 = 3;

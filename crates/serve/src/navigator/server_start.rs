@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
 use crate::name::ServerRef;
-use crate::navigator::{NavigationStep, StepListener};
+use crate::navigator::step::{NavigationStep, StepListener};
 
 pub(crate) const TRIES: u32 = 3;
 

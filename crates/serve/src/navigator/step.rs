@@ -3,8 +3,8 @@
 use crate::catalog::rank::Relevance;
 use crate::json::RawJson;
 use crate::name::ToolId;
+use crate::navigator::chooser::{ChoiceOption, TreeLevel};
 use crate::navigator::ranker::{RANKER, top_option};
-use crate::navigator::{ChoiceOption, TreeLevel};
 
 pub type StepListener<'a> = dyn Fn(&NavigationStep<'_>) + Sync + 'a;
 

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::catalog::rank::Relevance;
 use crate::catalog::{Definition, ToolDefinition};
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::{json, llm};
+use crate::json::{self, RawJson};
+use crate::llm;
+use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
 
 use crate::navigator::error::NoCallReason;
 

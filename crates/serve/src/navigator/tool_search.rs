@@ -8,12 +8,13 @@ use tokio::time::{Instant, timeout};
 use crate::catalog::rank::{MIN_SCORE, Relevance, is_unrequested_delete};
 use crate::catalog::shorten;
 use crate::json::RawJson;
-use crate::navigator::error::{Candidate, NoCallReason};
+use crate::navigator::arguments;
+use crate::navigator::chooser::{ChoiceOption, TreeLevel};
+use crate::navigator::error::{Candidate, NoCallReason, TaskError};
+use crate::navigator::ranker;
 use crate::navigator::retrying_chooser::RetryingChooser;
+use crate::navigator::step::{NavigationStep, StepListener};
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-use crate::navigator::{
-    ChoiceOption, NavigationStep, StepListener, TaskError, TreeLevel, arguments, ranker,
-};
 use crate::settings::Strategy;
 
 /// Number of ranked tools offered, in the first and in the second round.

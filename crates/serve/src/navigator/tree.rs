@@ -1,7 +1,7 @@
 //! The tree of choices: categories of services of tools, limited to those the agent can use.
 
-mod catalog;
-mod toolboxes;
+pub(crate) mod catalog;
+pub(crate) mod toolboxes;
 
 use std::sync::Arc;
 
@@ -10,16 +10,24 @@ use crate::catalog::{ToolDefinition, shorten};
 use crate::gateway::{AgentHandle, Gateway};
 use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::chooser::ChoiceOption;
+use crate::navigator::error::TaskError;
 use crate::navigator::server_start::{TRIES, start};
-use crate::navigator::{ChoiceOption, NavigationBudget, SelectedTool, StepListener, TaskError};
-
-pub(crate) use crate::navigator::tree::catalog::CatalogTree;
-pub(crate) use crate::navigator::tree::toolboxes::ToolboxTree;
+use crate::navigator::step::StepListener;
 
 /// Maximum length of an option's description, in characters.
 const MAX_ABOUT: usize = 300;
 /// Maximum length of the list of names that is appended to it, in characters.
 const MAX_NAMES: usize = 160;
+
+/// A tool that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedTool {
+    pub id: ToolId,
+    /// The name shown to the agent: `<service>.<tool>`.
+    pub word: String,
+}
 
 pub trait ToolTree: Sync {
     /// Returns the categories; none is empty.

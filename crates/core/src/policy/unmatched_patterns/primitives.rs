@@ -8,7 +8,7 @@ use crate::name::{self, ServerRef};
 use crate::policy::agent_conditions::server_ref;
 use crate::policy::resource_uri::{ResourceUri, normalize_ignoring_case};
 use crate::policy::rule::RulePath;
-use crate::policy::unmatched_patterns::UnmatchedPattern;
+use crate::policy::unmatched_patterns::unmatched_pattern::UnmatchedPattern;
 use crate::policy::uri_patterns::UriPatternSet;
 use crate::settings::Config;
 

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::login::store::{LoginStore, RecordLockGuard};
+use crate::login::store::login_store::{LoginStore, RecordLockGuard};
 use crate::os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
 
 pub(super) const RECORD: &str = "json";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::login::store::{LoginStore, RecordLockGuard};
+use crate::login::store::login_store::{LoginStore, RecordLockGuard};
 
 #[derive(Default)]
 pub(crate) struct MemoryStore {

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::login::store::file::RECORD;
-use crate::login::store::{FileStore, LoginStore, RecordLockGuard};
+use crate::login::store::file::{FileStore, RECORD};
+use crate::login::store::login_store::{LoginStore, RecordLockGuard};
 
 /// Extension of digest files.
 const DIGEST: &str = "keyring";

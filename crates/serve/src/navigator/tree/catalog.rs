@@ -5,8 +5,9 @@ use tokio::task::spawn_blocking;
 use crate::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
 use crate::gateway::{Gateway, ToolAvailability, ToolFile};
 use crate::name::ToolId;
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::error::{TaskError, TaskErrorKind};
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-use crate::navigator::{NavigationBudget, TaskError, TaskErrorKind};
 use crate::settings::{CatalogCategory, CatalogFolder, CatalogService};
 
 pub(crate) struct CatalogTree<'a> {

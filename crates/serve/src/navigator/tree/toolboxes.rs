@@ -6,8 +6,10 @@ use crate::catalog::first_sentence;
 use crate::catalog::rank::{Relevance, ScoreCutoff};
 use crate::gateway::{Gateway, RequestContext, ToolQuery};
 use crate::name::{ServerName, ServerRef};
+use crate::navigator::budget::NavigationBudget;
+use crate::navigator::error::TaskError;
+use crate::navigator::step::StepListener;
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree, list};
-use crate::navigator::{NavigationBudget, StepListener, TaskError};
 use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::{ExposedTool, ToolboxView};
 
