@@ -61,8 +61,8 @@ use crate::http::response::{HttpError, HttpResponse};
 use crate::http::server::{HttpServer, OpenConnections, ServerShutdown};
 use crate::http::session_lookups::SessionTakeover;
 
-pub use crate::http::admin_page::backend::AdminBackend;
 pub use crate::http::admin_page::standalone::serve_page;
+pub use crate::http::admin_page::workbenches::AdminBackend;
 pub use crate::http::auth::DefaultAccess;
 pub use crate::http::drain::{DrainControl, DrainTimeouts};
 pub use crate::http::paths::ENDPOINT;

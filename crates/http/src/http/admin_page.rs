@@ -7,13 +7,13 @@
 //! configuration, `mcp-workbench dashboard` by its own token ([`standalone`]).
 
 mod assets;
-pub(crate) mod backend;
 mod events;
 pub(crate) mod page;
 mod request;
 pub(crate) mod routes;
 pub(crate) mod standalone;
 mod viewers;
+pub(crate) mod workbenches;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::admin::WorkbenchStatus;
-use crate::http::admin_page::backend::AdminBackend;
+use crate::http::admin_page::workbenches::AdminBackend;
 use crate::telemetry::FinishedCall;
 
 /// How long a status is shared with other watchers.

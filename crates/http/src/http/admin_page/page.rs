@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::gateway::CallerQuota;
-use crate::http::admin_page::backend::AdminBackend;
 use crate::http::admin_page::events::StatusCache;
 use crate::http::admin_page::request::PageRequest;
 use crate::http::admin_page::viewers::{MAX_VIEWERS, ViewerTable};
+use crate::http::admin_page::workbenches::AdminBackend;
 use crate::http::auth::AccessLevel;
 use crate::http::response::{self, HttpError, HttpResponse, with_private_headers};
 

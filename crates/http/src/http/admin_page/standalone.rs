@@ -23,9 +23,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::gateway::{CallerQuota, MemoryPools, QuotaRegistry};
 use crate::http::admin_page::assets;
-use crate::http::admin_page::backend::AdminBackend;
 use crate::http::admin_page::page::AdminPage;
 use crate::http::admin_page::request::{self, PageRequest};
+use crate::http::admin_page::workbenches::AdminBackend;
 use crate::http::auth::AccessLevel;
 use crate::http::auth::bearer::{self, PresentedToken};
 use crate::http::catch_panic::catch_panics;
