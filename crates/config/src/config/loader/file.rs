@@ -162,6 +162,12 @@ impl LoadError {
     }
 }
 
+impl From<io::Error> for InputProblem {
+    fn from(error: io::Error) -> Self {
+        Self { reason: error.to_string(), hint: None }
+    }
+}
+
 /// An unreadable or invalid lockfile.
 #[derive(Debug)]
 pub struct LockfileError {
