@@ -7,7 +7,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::cli::output::logging::line::LogFields;
 use crate::cli::output::logging::writer::LogWriter;
@@ -38,7 +38,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         let mut line = LogFields::default();
         event.record(&mut line);
         let own = line.len();
-        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(fields) = span.extensions().get::<LogFields>() {
                 line.add_span(fields, own);
             }
