@@ -13,7 +13,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mcp_workbench::catalog::rank::RankingMethod;
+use mcp_workbench_core::catalog::rank::RankingMethod;
 
 #[path = "eval/measure.rs"]
 mod measure;

@@ -10,8 +10,10 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_workbench::catalog::{Definition, DriftDetector, Listing, ListingSamples, ToolDefinition};
-use mcp_workbench::json::RawJson;
+use mcp_workbench_core::catalog::{
+    Definition, DriftDetector, Listing, ListingSamples, ToolDefinition,
+};
+use mcp_workbench_wire::json::RawJson;
 use serde_json::json;
 
 /// Tools per listing.

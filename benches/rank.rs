@@ -16,9 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_workbench::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
-use mcp_workbench::catalog::{Definition, ToolDefinition};
-use mcp_workbench::json::RawJson;
+use mcp_workbench_core::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
+use mcp_workbench_core::catalog::{Definition, ToolDefinition};
+use mcp_workbench_wire::json::RawJson;
 use serde_json::{Map, Value, json};
 
 /// Tools per catalog.

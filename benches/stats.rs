@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mcp_workbench::telemetry::stats::{StatsBuilder, audit_files};
+use mcp_workbench_core::telemetry::stats::{StatsBuilder, audit_files};
 use tempfile::TempDir;
 
 const CALLS: usize = 100_000;

@@ -10,7 +10,7 @@ pub use sources::json;
 #[path = "../crates/wire/src/json/fuzzing.rs"]
 mod json_fuzzing;
 
-/// The parts of `crates/wire/src/wire/` that the targets need.
+/// The parts of `crates/wire/src/` that the targets need.
 #[path = "../crates/wire/src/wire"]
 pub mod wire {
     pub mod code;

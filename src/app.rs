@@ -18,14 +18,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::serving::serve;
 use crate::app::signals::ShutdownSignals;
-use crate::backend::PoolOptions;
-use crate::frontend::{self, StreamDrain};
-use crate::gateway::{Caller, Gateway, GatewayRegistry};
-use crate::json::RawJson;
-use crate::os;
-use crate::settings::Config;
-use crate::wire::http_client::bridge::{self, BridgeOutcome, BridgeUpstream};
-use crate::wire::stdio;
+use mcp_workbench_core::backend::PoolOptions;
+use mcp_workbench_core::gateway::{Caller, Gateway, GatewayRegistry};
+use mcp_workbench_serve::frontend::{self, StreamDrain};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::http_client::bridge::{self, BridgeOutcome, BridgeUpstream};
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::stdio;
 
 pub use crate::app::error::AppError;
 pub use crate::app::http::serve_http;
@@ -51,7 +50,7 @@ pub async fn serve_stdio(
 ) -> Result<(), AppError> {
     serve(served, options, caller.clone(), None, move |app, tasks, shutdown| async move {
         let streams = stdio::streams();
-        let drain = StreamDrain { timeout: grace, agent_left: os::output_closed() };
+        let drain = StreamDrain { timeout: grace, agent_left: mcp_workbench_os::output_closed() };
         frontend::serve_stream(&app, caller, streams, &tasks, &shutdown, drain).await;
         tracing::info!("the client disconnected");
     })
@@ -68,7 +67,7 @@ pub async fn run_bridge(
     upstream: BridgeUpstream,
     revive: impl AsyncFn() -> Result<(), String>,
 ) -> Result<Result<BridgeOutcome, String>, AppError> {
-    os::raise_file_limit();
+    mcp_workbench_os::raise_file_limit();
     let mut signals =
         ShutdownSignals::listen(Vec::new()).map_err(AppError::InstallSignalHandler)?;
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

@@ -26,7 +26,6 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::backend::watchdog;
 use crate::builtin::{self, BuiltinServer};
 use crate::cli::access::{auth, explain, lock, policy, token};
 use crate::cli::args::{GlobalArgs, completion, help, suggestions};
@@ -39,9 +38,8 @@ use crate::cli::runtime::block_on;
 use crate::cli::serving::connect::ConnectOutcome;
 use crate::cli::serving::{connect, expose, reload, serve};
 use crate::cli::tools::{call, list, search, task};
-use crate::config;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::watchdog;
 
 /// One MCP server in front of all your MCP servers
 ///
@@ -141,14 +139,14 @@ enum Command {
 /// usage or an invalid configuration.
 pub fn run() -> ExitCode {
     // Whoever started this program may have left files open that servers shouldn't get.
-    os::hide_inherited_files();
-    os::unblock_child_exits();
+    mcp_workbench_os::hide_inherited_files();
+    mcp_workbench_os::unblock_child_exits();
     if completion::try_complete() {
         return ExitCode::SUCCESS;
     }
     // Before any server starts, which could read this process's environment. Supported by every
     // kernel, so the result doesn't matter.
-    let _ = os::disable_process_dumping();
+    let _ = mcp_workbench_os::disable_process_dumping();
     let parsed = help::with_groups(Cli::command()).try_get_matches();
     let parsed = parsed.or_else(|error| serve_named_file(&error).ok_or(error));
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
@@ -270,7 +268,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Tailor(args) => tailor::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
         Command::Schema => {
-            print::data(&config::schema_text().trim_end())?;
+            print::data(&mcp_workbench_config::schema_text().trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man(args) => man::run(&args),

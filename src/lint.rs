@@ -12,13 +12,13 @@ use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
-use crate::catalog::Listing;
-use crate::json::RawJson;
 use crate::lint::names::ToolNameIndex;
 use crate::lint::normalized_text::NormalizedText;
 use crate::lint::rule::{Detector, rule_with};
 use crate::lint::text::{Role, TextField};
-use crate::name::untrusted_text;
+use mcp_workbench_core::catalog::Listing;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::json::RawJson;
 
 mod encoded_text;
 mod hidden_chars;

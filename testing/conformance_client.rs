@@ -14,18 +14,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::{self, LogLevel, PoolOptions, RpcOutcome, events};
-use mcp_workbench::gateway::{
+use mcp_workbench_core::backend::{self, LogLevel, PoolOptions, RpcOutcome, events};
+use mcp_workbench_core::gateway::{
     AgentEvent, AgentHandle, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
     RequestTarget, ServerRequest,
 };
-use mcp_workbench::json::RawJson;
-use mcp_workbench::login::{self, LoginStorage, RedirectTarget};
-use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
-use mcp_workbench::settings::{
+use mcp_workbench_login::{LoginStorage, RedirectTarget};
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::{
     Config, GrantType, HttpLaunch, HttpTransport, IdentityProvider, Launch, OAuthConfig, Protocol,
     ServerConfig, ToolMode, ToolboxConfig,
 };
+use mcp_workbench_wire::json::RawJson;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -150,7 +150,8 @@ fn oauth(wanted: &Scenario) -> Result<OAuthConfig, String> {
 /// Acts as a browser whose user agrees to everything.
 async fn sign_in(gateway: &Gateway) -> Result<(), String> {
     let back = RedirectTarget::External(CALLBACK.parse().map_err(|error| format!("{error}"))?);
-    let failed = |failure: login::LoginError| format!("{} ({})", failure.reason, failure.hint);
+    let failed =
+        |failure: mcp_workbench_login::LoginError| format!("{} ({})", failure.reason, failure.hint);
     let pending = gateway.sign_ins().sign_in(&server_ref(), back).await.map_err(failed)?;
     let back = look_at(pending.address()).await?;
     pending.submit_callback_url(&back).await.map_err(failed)?;

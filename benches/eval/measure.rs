@@ -16,11 +16,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use mcp_workbench::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
-use mcp_workbench::catalog::{Definition, ToolDefinition};
-use mcp_workbench::exposure::SearchHit;
-use mcp_workbench::json::RawJson;
-use mcp_workbench::settings::Strategy;
+use mcp_workbench_core::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
+use mcp_workbench_core::catalog::{Definition, ToolDefinition};
+use mcp_workbench_serve::exposure::SearchHit;
+use mcp_workbench_settings::Strategy;
+use mcp_workbench_wire::json::RawJson;
 use serde::Deserialize;
 use serde_json::json;
 

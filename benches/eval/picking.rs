@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_workbench::catalog::ToolDefinition;
-use mcp_workbench::catalog::rank::{Relevance, SearchIndex};
-use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
-use mcp_workbench::navigator::{
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::catalog::rank::{Relevance, SearchIndex};
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_serve::navigator::{
     CategoryNode, NavigationBudget, ServiceNode, TaskError, ToolNode, ToolTree, pick_with_ranker,
 };
-use mcp_workbench::settings::Strategy;
+use mcp_workbench_settings::Strategy;
 use tokio::runtime::{Builder, Runtime};
 
 pub(crate) struct Leaf<'a> {

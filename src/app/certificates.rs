@@ -10,10 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
 use crate::app::reload::ReloadSource;
-use crate::gateway::GatewayRegistry;
-use crate::http::TlsCertificates;
-use crate::settings::TlsConfig;
-use crate::telemetry::Event;
+use mcp_workbench_core::gateway::GatewayRegistry;
+use mcp_workbench_core::telemetry::Event;
+use mcp_workbench_http::TlsCertificates;
+use mcp_workbench_settings::TlsConfig;
 
 /// Reload interval without any change notification.
 const POLL_INTERVAL: Duration = Duration::from_hours(1);

@@ -17,8 +17,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::config;
-
 /// A file is read once it has not changed for this long, because it may be written in several
 /// steps.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -100,7 +98,8 @@ impl PathFilter {
 fn is_catalog_path(path: &Path, depth: usize, is_file: bool) -> bool {
     // A removed path has lost its type. Folder names rarely contain a dot.
     let may_be_folder = || path.is_dir() || (path.extension().is_none() && !path.exists());
-    (config::is_yaml(path) && depth <= 3) || (!is_file && depth <= 2 && may_be_folder())
+    (mcp_workbench_config::is_yaml(path) && depth <= 3)
+        || (!is_file && depth <= 2 && may_be_folder())
 }
 
 impl FileWatcher {

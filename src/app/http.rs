@@ -8,13 +8,12 @@ use tokio_util::sync::CancellationToken;
 use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::serving::{HttpLifecycle, ServeOptions, serve};
-use crate::backend::{PoolOptions, ServedAgents};
-use crate::gateway::Caller;
-use crate::http::{
-    self, DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
+use mcp_workbench_core::backend::{PoolOptions, ServedAgents};
+use mcp_workbench_core::gateway::Caller;
+use mcp_workbench_http::{
+    DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
 };
-use crate::os;
-use crate::settings::{Config, is_loopback};
+use mcp_workbench_settings::{Config, is_loopback};
 
 /// Serves agents on `listener` over HTTP until a signal comes. The first signal drains: new
 /// requests are accepted during the drain delay, and calls in flight get the time of `grace`. A
@@ -42,7 +41,7 @@ pub async fn serve_http(
         tracing::info!("serving /health, /ready and /metrics at http://{address}");
     }
     let config_wants = config.http.max_connections;
-    let most_connections = connection_limit(os::raise_file_limit(), config_wants);
+    let most_connections = connection_limit(mcp_workbench_os::raise_file_limit(), config_wants);
     let tls = tls.map(Arc::new);
     let certificates = tls.as_ref().zip(config.http.tls.as_ref());
     let certificates = certificates.map(|(tls, files)| CertificateReloader::new(tls, files));
@@ -50,7 +49,7 @@ pub async fn serve_http(
     let listening =
         HttpListeners { agents: listener, health, max_connections: most_connections, tls };
     let address = listening.agents.local_addr().ok();
-    let address = address.map(|at| format!("{scheme}://{at}{}", http::ENDPOINT));
+    let address = address.map(|at| format!("{scheme}://{at}{}", mcp_workbench_http::ENDPOINT));
     let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
     let options = PoolOptions {
         agents: ServedAgents { are_many: true, are_remote: is_served_elsewhere, ..options.agents },
@@ -62,7 +61,7 @@ pub async fn serve_http(
         HttpLifecycle { endpoint_url: address, draining: draining.clone(), certificates };
     serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
         let ending = DrainControl { draining, grace, shutdown };
-        http::serve(app, listening, default_access, &tasks, ending).await;
+        mcp_workbench_http::serve(app, listening, default_access, &tasks, ending).await;
     })
     .await
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::os;
-use crate::telemetry::{Event, EventKinds, EventListener};
+use mcp_workbench_core::telemetry::{Event, EventKinds, EventListener};
 
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -20,7 +19,7 @@ pub struct MemoryReclaimer(Arc<Notify>);
 
 impl MemoryReclaimer {
     pub(super) async fn run(self) {
-        self.run_when_idle(os::drop_clean_program_pages).await;
+        self.run_when_idle(mcp_workbench_os::drop_clean_program_pages).await;
     }
 
     async fn run_when_idle(self, mut then: impl FnMut()) {

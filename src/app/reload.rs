@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
-use crate::config::{self, LoadError, LoadedConfig};
-use crate::gateway::GatewayRegistry;
-use crate::settings::{self, Config, can_auto_reload};
-use crate::telemetry::Event;
+use mcp_workbench_config::{LoadError, LoadedConfig};
+use mcp_workbench_core::gateway::GatewayRegistry;
+use mcp_workbench_core::telemetry::Event;
+use mcp_workbench_settings::{Config, can_auto_reload};
 
 pub struct ReloadSource {
     /// Absolute path of the configuration file or catalog folder.
@@ -73,8 +73,8 @@ impl ConfigReloader {
             let is_asked = self.trigger.take_request();
             let renewal = match gateways.config().auto_reload {
                 _ if is_asked => ValueRefresh::All,
-                settings::AutoReload::All => ValueRefresh::Missing,
-                settings::AutoReload::Safe => ValueRefresh::None,
+                mcp_workbench_settings::AutoReload::All => ValueRefresh::Missing,
+                mcp_workbench_settings::AutoReload::Safe => ValueRefresh::None,
             };
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.load)(renewal)).await {
@@ -154,7 +154,7 @@ impl ConfigReloader {
 }
 
 fn lock_path(source: &ReloadSource) -> PathBuf {
-    config::lockfile_path(&source.file, source.file.is_dir())
+    mcp_workbench_config::lockfile_path(&source.file, source.file.is_dir())
 }
 
 fn tell(gateways: &GatewayRegistry, event: Event<'_>) {

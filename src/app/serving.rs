@@ -6,21 +6,19 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{self, AdminApi, ConfigSource};
 use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::memory_reclaimer::MemoryReclaimer;
 use crate::app::reload::{ConfigReloader, ReloadSource};
 use crate::app::signals::ShutdownSignals;
-use crate::backend::PoolOptions;
-use crate::frontend::AppState;
-use crate::gateway::{Caller, GatewayRegistry};
-use crate::http;
-use crate::login::LoginStorage;
-use crate::os::{self, LocalListener};
-use crate::redis_store;
-use crate::settings::Config;
-use crate::telemetry::Event;
+use mcp_workbench_core::backend::PoolOptions;
+use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
+use mcp_workbench_core::telemetry::Event;
+use mcp_workbench_login::LoginStorage;
+use mcp_workbench_os::LocalListener;
+use mcp_workbench_serve::admin::{self, AdminApi, ConfigSource};
+use mcp_workbench_serve::frontend::AppState;
+use mcp_workbench_settings::Config;
 
 /// Target for the whole shutdown. Servers stop first, and records are flushed in the time left.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1900);
@@ -34,7 +32,7 @@ pub struct ServeOptions {
     pub config_source: Option<ReloadSource>,
     pub admin_config: ConfigSource,
     /// Redis store for agents' state; `None` keeps the state in memory and loses it on exit.
-    pub shared_store: Option<redis_store::RedisTarget>,
+    pub shared_store: Option<mcp_workbench_redis::RedisTarget>,
     pub admin_socket: Option<LocalListener>,
     pub memory_reclaimer: MemoryReclaimer,
 }
@@ -56,7 +54,7 @@ pub(crate) async fn serve<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    os::raise_file_limit();
+    mcp_workbench_os::raise_file_limit();
     let ServeOptions {
         config,
         config_source: source,
@@ -92,12 +90,15 @@ where
     let mut options = options;
     let gateways = match shared {
         Some(address) => {
-            let limits = redis_store::StoreTimeouts::default();
-            let of_store =
-                redis_store::RedisStoreOptions { session_idle: config.http.session_idle, limits };
+            let limits = mcp_workbench_redis::StoreTimeouts::default();
+            let of_store = mcp_workbench_redis::RedisStoreOptions {
+                session_idle: config.http.session_idle,
+                limits,
+            };
             let (observer, stop) = (Arc::clone(&observer), shutdown.clone());
             let store =
-                redis_store::RedisStore::open(address, of_store, observer, &tasks, stop).await;
+                mcp_workbench_redis::RedisStore::open(address, of_store, observer, &tasks, stop)
+                    .await;
             if let (Some(logins), true) = (store.logins(), options.logins.is_some()) {
                 options.logins = Some(LoginStorage::Custom(logins));
             }
@@ -158,6 +159,6 @@ fn log_next_steps(endpoint_url: &str, needs_token: bool) {
         "add this URL to your MCP clients, for example: claude mcp add --transport http workbench \
          {endpoint_url}{header}"
     );
-    let origin = endpoint_url.trim_end_matches(http::ENDPOINT);
+    let origin = endpoint_url.trim_end_matches(mcp_workbench_http::ENDPOINT);
     tracing::info!("dashboard: {origin}/");
 }

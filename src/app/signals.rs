@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::app::error::AppError;
 use crate::app::file_watcher::ReloadTrigger;
-use crate::os::{self, Signal, has_terminal};
+use mcp_workbench_os::{Signal, has_terminal};
 
 pub async fn run_until_signal<T>(work: impl Future<Output = T>) -> Result<T, AppError> {
     ShutdownSignals::listen(Vec::new())
@@ -14,7 +14,7 @@ pub async fn run_until_signal<T>(work: impl Future<Output = T>) -> Result<T, App
 }
 
 pub(crate) struct ShutdownSignals {
-    heard: os::Signals,
+    heard: mcp_workbench_os::Signals,
     /// Reloads that SIGHUP triggers. If empty, SIGHUP ends the program.
     reload_triggers: Vec<Arc<ReloadTrigger>>,
     has_terminal: bool,
@@ -23,7 +23,7 @@ pub(crate) struct ShutdownSignals {
 impl ShutdownSignals {
     pub(crate) fn listen(wishes: Vec<Arc<ReloadTrigger>>) -> std::io::Result<Self> {
         Ok(Self {
-            heard: os::Signals::listen()?,
+            heard: mcp_workbench_os::Signals::listen()?,
             has_terminal: !wishes.is_empty() && has_terminal(),
             reload_triggers: wishes,
         })

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::loader::catalog::tool::parse_tool_file;
-use crate::config::loader::catalog_fs::MAX_CATALOG_FILE_BYTES;
-use crate::settings::CatalogTool;
+use mcp_workbench_config::loader::catalog::tool::parse_tool_file;
+use mcp_workbench_config::loader::catalog_fs::MAX_CATALOG_FILE_BYTES;
+use mcp_workbench_settings::CatalogTool;
 
 /// Renders the YAML file of a tool. Returns `None` if no file could be read back as the same tool,
 /// or if it would exceed `MAX_CATALOG_FILE_BYTES`.
@@ -245,9 +245,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::syntax::document;
-    use crate::config::syntax::document::Node;
-    use crate::config::syntax::reader::ConfigReader;
+    use mcp_workbench_config::syntax::document;
+    use mcp_workbench_config::syntax::document::Node;
+    use mcp_workbench_config::syntax::reader::ConfigReader;
 
     fn read(text: &str) -> Value {
         let tree = document::yaml::parse(text).unwrap_or_else(|found| panic!("{found:?}: {text}"));

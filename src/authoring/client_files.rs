@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::authoring::client_files::programs::CLIENT_APPS;
-use crate::config::env::EnvSource;
-use crate::os::Platform;
+use mcp_workbench_config::env::EnvSource;
+use mcp_workbench_os::Platform;
 
 mod programs;
 

@@ -14,12 +14,11 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::authoring::edit::object_editor::ObjectEditor;
-use crate::config::dialect::{Dialect, is_toml};
-use crate::config::is_yaml;
-use crate::config::loader::catalog;
-use crate::config::syntax::document::{self, Node, line_columns};
-use crate::config::syntax::finding::ConfigReport;
-use crate::name;
+use mcp_workbench_config::dialect::{Dialect, is_toml};
+use mcp_workbench_config::is_yaml;
+use mcp_workbench_config::loader::catalog;
+use mcp_workbench_config::syntax::document::{self, Node, line_columns};
+use mcp_workbench_config::syntax::finding::ConfigReport;
 
 /// A configuration to edit.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +196,7 @@ pub fn remove_server(
     let (path, found) = match places.as_slice() {
         [(path, toolbox)] => (path, toolbox.clone()),
         [] => {
-            let near = name::nearest(server, known.iter().map(String::as_str), 3);
+            let near = mcp_workbench_names::nearest(server, known.iter().map(String::as_str), 3);
             let nearest = near.into_iter().map(str::to_owned).collect();
             return Err(EditError::ServerNotFound { wanted: server.to_owned(), nearest });
         }

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use crate::config::syntax::finding::ConfigReport;
+use mcp_workbench_config::syntax::finding::ConfigReport;
 
 pub use candidates::{
     CandidateServer, CoveredServer, ImportCandidates, LeftOutServer, collect_candidates,

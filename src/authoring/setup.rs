@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::authoring::setup::client_file_editor::{
     ClientEditError, ClientFileEditor, RemovedServer,
 };
-use crate::config::syntax::document;
+use mcp_workbench_config::syntax::document;
 
 pub mod client_file_editor;
 pub mod entry;

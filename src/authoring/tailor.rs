@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use crate::authoring::import::SourceFile;
 use crate::authoring::tailor::full_config::{FullConfig, ToolAccess};
 use crate::authoring::tailor::task_rules::{RequestedTool, TaskRules};
-use crate::config::syntax::finding::ConfigReport;
-use crate::config::syntax::reader::quoted_list;
+use mcp_workbench_config::syntax::finding::ConfigReport;
+use mcp_workbench_config::syntax::reader::quoted_list;
 
 mod full_config;
 mod narrowed;

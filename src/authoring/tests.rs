@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::config::env::EnvSource;
-use crate::config::{ConfigReport, LoadedConfig, parse};
+use mcp_workbench_config::env::EnvSource;
+use mcp_workbench_config::{ConfigReport, LoadedConfig, parse};
 
 mod import;
 mod import_dialects;

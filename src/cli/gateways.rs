@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions};
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
 use crate::cli::runtime::{block_on, current_program};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::gateway::Gateway;
-use crate::settings::{Config, PolicyConfig};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::{ChildEnvironment, PoolOptions};
+use mcp_workbench_core::gateway::Gateway;
+use mcp_workbench_settings::{Config, PolicyConfig};
 
 /// Returns the configuration without access rules, for commands that inspect its servers.
 pub(crate) fn without_policy(config: Config) -> Config {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::lint::rule::HiddenChar;
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// This many spaces in a row push the following text out of sight.
 const MANY_SPACES: usize = 80;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::lint::normalized_text::{NormalizedText, latin};
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Names of common tools, which are worth imitating.
 const WELL_KNOWN: &[&str] = &[

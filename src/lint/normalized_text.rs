@@ -1,6 +1,6 @@
 //! Text normalized for matching, with the original offset of each byte.
 
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Text with single spaces, Latin letters instead of look-alikes, and no hidden characters or `*`.
 #[derive(Debug, Default)]

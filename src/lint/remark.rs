@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::lint::rule::RemarkRule;
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Something in a definition that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]

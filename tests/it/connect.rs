@@ -16,7 +16,7 @@ fn free_address() -> SocketAddr {
 }
 
 fn digest(token: &str) -> String {
-    let digest = mcp_workbench::settings::token_digest(token);
+    let digest = mcp_workbench_settings::token_digest(token);
     hex::encode(digest)
 }
 

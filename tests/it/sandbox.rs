@@ -83,7 +83,7 @@ fn sandboxed_server_cannot_access_other_processes() {
         assert_eq!(run(&refused), None, "{refused}");
     }
     // Older kernels don't restrict signals to processes outside; `check --connect` reports that.
-    if mcp_workbench_os::os::supports_signal_scope() {
+    if mcp_workbench_os::supports_signal_scope() {
         assert_eq!(run(&format!("kill -0 {pid}")), None);
     }
     assert_eq!(run("unshare --user true"), None);

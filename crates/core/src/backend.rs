@@ -60,12 +60,12 @@ use crate::backend::process_reaper::ProcessReaper;
 use crate::backend::start_scheduler::StartScheduler;
 use crate::backend::status::StatusRecorder;
 use crate::catalog::Listing;
-use crate::json::RawJson;
-use crate::login::LoginRegistry;
 use crate::policy::{Admission, Permit};
-use crate::settings::CallerLimits;
 use crate::telemetry::Telemetry;
-use crate::wire::memory_pool::MemoryPool;
+use mcp_workbench_login::LoginRegistry;
+use mcp_workbench_settings::CallerLimits;
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::memory_pool::MemoryPool;
 
 pub use crate::backend::account::Account;
 pub use crate::backend::agent_handle::{
@@ -95,7 +95,7 @@ pub use crate::backend::server_request::{AgentEvent, ServerRequest};
 pub use crate::backend::spec::{BackendSpec, HttpEndpoint, ServerTransport};
 pub use crate::backend::start_scheduler::StartPriority;
 pub use crate::backend::status::{BackendStatus, Phase};
-pub use crate::wire::server::RpcOutcome;
+pub use mcp_workbench_wire::server::RpcOutcome;
 
 /// Maximum number of HTTP sessions opened for one call if the server keeps losing them.
 const MAX_SESSIONS: u32 = 3;

@@ -19,9 +19,9 @@ use serde_json::value::RawValue;
 
 use crate::catalog::repair::{RepairNotes, Shape, is_absent, without_broken_output_schema};
 use crate::catalog::schema::ArgumentValidator;
-use crate::json::{self, RawJson};
-use crate::name::untrusted_text;
-use crate::settings::{ToolAnnotation, ToolAnnotations};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::{ToolAnnotation, ToolAnnotations};
+use mcp_workbench_wire::json::{self, RawJson};
 
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 

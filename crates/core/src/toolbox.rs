@@ -8,10 +8,10 @@ use crate::catalog::schema::SchemaViolation;
 use crate::catalog::{
     DefinitionOverride, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
-use crate::json::{self, EditError, RawJson, similar};
-use crate::name::{self, ExposedName, ServerName, ToolId};
 use crate::policy::ToolTraits;
-use crate::settings::ToolOverride;
+use mcp_workbench_names::{ExposedName, ServerName, ToolId};
+use mcp_workbench_settings::ToolOverride;
+use mcp_workbench_wire::json::{self, EditError, RawJson, similar};
 
 mod namespace_table;
 mod server_view;
@@ -212,8 +212,8 @@ impl ExposedTool {
             let name = ExposedName::registered(&id, name_limit);
             Self::new(name, id, Arc::clone(definition))
         };
-        let fitted =
-            (!name::is_listable_name(&own.tool)).then(|| name::to_listable_name(&own.tool));
+        let fitted = (!mcp_workbench_names::is_listable_name(&own.tool))
+            .then(|| mcp_workbench_names::to_listable_name(&own.tool));
         if over.is_none() && fitted.is_none() {
             return Some(as_it_is(own));
         }

@@ -36,11 +36,11 @@ pub(crate) mod uri_rewrite;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::RpcOutcome;
-use crate::gateway::{AgentHandle, Gateway, Snapshot};
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolboxName};
-use crate::toolbox::{PrimitiveKind, TOOLMAN_ACTIVATE};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{AgentHandle, Gateway, Snapshot};
+use mcp_workbench_core::toolbox::{PrimitiveKind, TOOLMAN_ACTIVATE};
+use mcp_workbench_names::{ServerRef, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 use crate::exposure::answer_delivery::ToolPresentation;
 pub(crate) use crate::exposure::call::call;
@@ -58,8 +58,8 @@ pub use crate::exposure::tool_call::{
 };
 pub(crate) use crate::exposure::tool_results::error_result as tool_error;
 pub use crate::exposure::tool_results::error_text;
-pub use crate::settings::ToolMode;
-pub use crate::state::{Activation, ActivePrimitives, SessionChoices};
+pub use mcp_workbench_core::state::{Activation, ActivePrimitives, SessionChoices};
+pub use mcp_workbench_settings::ToolMode;
 
 /// Returns `true` if the result of a call of this tool contains tool definitions.
 pub fn returns_tool_definitions(name: &str) -> bool {

@@ -40,13 +40,12 @@ use crate::admin::{AdminApi, ConfigSource};
 use crate::frontend::request_set::RequestSet;
 use crate::frontend::session::{AgentSession, creation};
 use crate::frontend::suspended_calls::SuspendedCalls;
-use crate::gateway::{Caller, GatewayRegistry};
-use crate::state::{SessionKey, round_trip};
-use crate::telemetry::{QuotaKind, QuotaOwner};
-use crate::wire;
-use crate::wire::agent::{Messages, Notifier};
-use crate::wire::incoming::IncomingMessage;
-use crate::wire::memory_pool::ReadLimits;
+use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
+use mcp_workbench_core::state::{SessionKey, round_trip};
+use mcp_workbench_core::telemetry::{QuotaKind, QuotaOwner};
+use mcp_workbench_wire::agent::{Messages, Notifier};
+use mcp_workbench_wire::incoming::IncomingMessage;
+use mcp_workbench_wire::memory_pool::ReadLimits;
 
 /// State shared by all sessions. Clones refer to the same state.
 #[derive(Clone)]
@@ -136,7 +135,7 @@ pub async fn serve_stream<R, W, F>(
     let account =
         quota.sent().clone().on_full(Arc::new(move || full.report_limit_reached(QuotaKind::Bytes)));
     let intake = ReadLimits { account, ..ReadLimits::from(max) };
-    let (messages, notifier) = wire::agent::connect(reader, writer, intake, tasks);
+    let (messages, notifier) = mcp_workbench_wire::agent::connect(reader, writer, intake, tasks);
     let last_words = notifier.clone();
     let session = creation::create(app, caller, quota, Some(notifier), SessionKey::random());
     let span = session.span().clone();

@@ -27,7 +27,6 @@ mod tests;
 
 use tokio::time::Instant;
 
-use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::navigator::arguments::ArgumentResolver;
 use crate::navigator::model_chooser::{ModelChooser, ModelSource};
 use crate::navigator::ranker::Ranker;
@@ -35,7 +34,8 @@ use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::tool_search::ToolSearch;
 use crate::navigator::tree::catalog::CatalogTree;
 use crate::navigator::tree::toolboxes::ToolboxTree;
-use crate::settings::{BudgetConfig, ChooserKind, Strategy};
+use mcp_workbench_core::gateway::{CallError, Gateway, RequestContext};
+use mcp_workbench_settings::{BudgetConfig, ChooserKind, Strategy};
 
 pub use budget::NavigationBudget;
 pub use chooser::{

@@ -5,7 +5,7 @@
 use crate::authoring::client_files::{
     BaseDir, ClientApp, EntryForm, EnvForm, FileKind, FileSpec, FileSyntax, RemoteForm, TimeoutUnit,
 };
-use crate::os::Platform;
+use mcp_workbench_os::Platform;
 
 const fn at(base: BaseDir, path: &'static str) -> FileSpec {
     FileSpec { base, path, only: &[], kind: FileKind::File, is_legacy: false }

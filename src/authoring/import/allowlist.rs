@@ -1,6 +1,6 @@
 //! Server allowlists in a client's settings, next to the servers.
 
-use crate::config::syntax::document::Node;
+use mcp_workbench_config::syntax::document::Node;
 
 /// The allowlist and denylist of a file: `mcp.allowed` and `mcp.excluded` of Gemini CLI and its
 /// forks.

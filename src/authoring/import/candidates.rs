@@ -17,8 +17,8 @@ use crate::authoring::import::{
     Grade, ImportFinding, ImportOptions, ImportPlan, NoExtraction, SecretExtractor, SourceFile,
     TrialOutcome, client_entry, top_level,
 };
-use crate::config::syntax::document;
-use crate::config::syntax::finding::ConfigReport;
+use mcp_workbench_config::syntax::document;
+use mcp_workbench_config::syntax::finding::ConfigReport;
 
 /// The servers of several files, without duplicates, and the findings about them.
 #[derive(Debug)]

@@ -3,15 +3,15 @@
 
 use crate::authoring::client_files::TimeoutUnit;
 use crate::authoring::import::nodes::is_object;
-use crate::config::sections::environment::read_env_vars;
-use crate::config::sections::oauth::RawOAuth;
-use crate::config::sections::pasted_command;
-use crate::config::sections::ranges;
-use crate::config::sections::root::RawServer;
-use crate::config::syntax::document::{Node, SourceLocation};
-use crate::config::syntax::objects::LocatedMap;
-use crate::config::syntax::reader::{ConfigReader, Located, ObjectFields};
-use crate::config::syntax::section::FromNode;
+use mcp_workbench_config::sections::environment::read_env_vars;
+use mcp_workbench_config::sections::oauth::RawOAuth;
+use mcp_workbench_config::sections::pasted_command;
+use mcp_workbench_config::sections::ranges;
+use mcp_workbench_config::sections::root::RawServer;
+use mcp_workbench_config::syntax::document::{Node, SourceLocation};
+use mcp_workbench_config::syntax::objects::LocatedMap;
+use mcp_workbench_config::syntax::reader::{ConfigReader, Located, ObjectFields};
+use mcp_workbench_config::syntax::section::FromNode;
 
 /// Reads an entry. `timeout` is the unit of that key, if known.
 pub(super) fn server(

@@ -2,10 +2,10 @@
 
 use jsonc_parser::cst::CstInputValue;
 
-use crate::config::sections::sandbox::{
+use mcp_workbench_config::sections::sandbox::{
     RawContainer, RawContainerObject, RawSandbox, RawSandboxObject,
 };
-use crate::config::syntax::reader::Located;
+use mcp_workbench_config::syntax::reader::Located;
 
 pub(super) fn sandbox(sandbox: RawSandbox) -> CstInputValue {
     let object = match sandbox {

@@ -9,14 +9,14 @@ use url::{Host, Url};
 
 use crate::authoring::import::confinement;
 use crate::authoring::import::{Grade, SecretExtractor, commands, top_level};
-use crate::config::sections::client_keys::ClientKeys;
-use crate::config::sections::root::RawServer;
-use crate::config::sections::server::{TransportChoice, merge_tool_filters};
-use crate::config::syntax::document::truncate_for_message;
-use crate::config::syntax::objects::LocatedMap;
-use crate::config::syntax::reader::{Located, quoted_list};
-use crate::config::syntax::variables::{self, PlaceholderMeaning, compile, variable_name};
-use crate::settings::HttpTransport;
+use mcp_workbench_config::sections::client_keys::ClientKeys;
+use mcp_workbench_config::sections::root::RawServer;
+use mcp_workbench_config::sections::server::{TransportChoice, merge_tool_filters};
+use mcp_workbench_config::syntax::document::truncate_for_message;
+use mcp_workbench_config::syntax::objects::LocatedMap;
+use mcp_workbench_config::syntax::reader::{Located, quoted_list};
+use mcp_workbench_config::syntax::variables::{self, PlaceholderMeaning, compile, variable_name};
+use mcp_workbench_settings::HttpTransport;
 
 /// A server entry, ready to be written.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Converts the reader's findings to import findings.
 
 use crate::authoring::import::{Grade, ImportFinding, SourceFile};
-use crate::config::syntax::finding::{Finding, Severity};
+use mcp_workbench_config::syntax::finding::{Finding, Severity};
 
 /// Converts the reader's findings to import findings. `hints` keeps their hints.
 pub(super) fn grade_findings(

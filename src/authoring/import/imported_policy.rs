@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use crate::authoring::import::grading::grade_findings;
 use crate::authoring::import::{Grade, ImportFinding, SourceFile};
 use crate::authoring::tailor::native_keys;
-use crate::config::Dialect;
-use crate::config::sections::root::RawConfig;
-use crate::config::syntax::document::Node;
-use crate::config::syntax::finding::Severity;
-use crate::config::syntax::reader::quoted_list;
-use crate::config::syntax::section::{ConfigSection, KeyOwnership};
+use mcp_workbench_config::Dialect;
+use mcp_workbench_config::sections::root::RawConfig;
+use mcp_workbench_config::syntax::document::Node;
+use mcp_workbench_config::syntax::finding::Severity;
+use mcp_workbench_config::syntax::reader::quoted_list;
+use mcp_workbench_config::syntax::section::{ConfigSection, KeyOwnership};
 
 /// The policy of a file in native form, with its other settings.
 #[derive(Debug)]

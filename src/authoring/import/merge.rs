@@ -13,13 +13,12 @@ use crate::authoring::import::writer::{self, Addition};
 use crate::authoring::import::{
     AddedServer, Grade, Grouping, ImportFinding, ImportOptions, NoExtraction, SourceFile,
 };
-use crate::config;
-use crate::config::sections::root::RawServer;
-use crate::config::sections::server::TransportChoice;
-use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::ConfigReport;
-use crate::config::syntax::reader::Located;
-use crate::settings::ToolMode;
+use mcp_workbench_config::sections::root::RawServer;
+use mcp_workbench_config::sections::server::TransportChoice;
+use mcp_workbench_config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::finding::ConfigReport;
+use mcp_workbench_config::syntax::reader::Located;
+use mcp_workbench_settings::ToolMode;
 
 /// The configuration as it grows.
 pub(super) struct ConfigMerger<'a> {
@@ -349,7 +348,8 @@ fn toolboxes(existing: &SourceFile) -> Vec<KnownToolbox> {
     };
     let root = Node::root(&tree);
     let entry = |node: &Node<'_>| {
-        let mut reader = config::Dialect::Native.reader(None).with_references_preserved();
+        let mut reader =
+            mcp_workbench_config::Dialect::Native.reader(None).with_references_preserved();
         let mut fields = reader.read_fields(node)?;
         let raw = RawServer::read_entry(&mut fields, &mut reader);
         let name = Located { value: String::new(), location: node.location.clone() };

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::authoring::import::entry::{self, ImportedEntry, LaunchIdentity};
 use crate::authoring::import::top_level::cst_to_json;
 use crate::authoring::import::{NoExtraction, SourceFile};
-use crate::config::Dialect;
-use crate::config::dialect::is_toml;
-use crate::config::sections::oauth::RawOAuth;
-use crate::config::sections::root::{RawConfig, RawServer};
-use crate::config::sections::server::TransportChoice;
-use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::objects::LocatedMap;
-use crate::config::syntax::reader::{ConfigReader, Located};
+use mcp_workbench_config::Dialect;
+use mcp_workbench_config::dialect::is_toml;
+use mcp_workbench_config::sections::oauth::RawOAuth;
+use mcp_workbench_config::sections::root::{RawConfig, RawServer};
+use mcp_workbench_config::sections::server::TransportChoice;
+use mcp_workbench_config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::objects::LocatedMap;
+use mcp_workbench_config::syntax::reader::{ConfigReader, Located};
 
 /// Server entries in native form.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use jsonc_parser::ast::Value;
 
-use crate::config::syntax::document::Node;
-use crate::config::syntax::reader::Located;
+use mcp_workbench_config::syntax::document::Node;
+use mcp_workbench_config::syntax::reader::Located;
 
 pub(super) fn is_object(node: &Node<'_>) -> bool {
     matches!(node.value, Value::Object(_))

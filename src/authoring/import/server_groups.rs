@@ -6,8 +6,8 @@ use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::entry::PromptInput;
 use crate::authoring::import::nodes::{has_objects, is_object, object_entries};
 use crate::authoring::import::{Grade, ImportFinding, SourceFile};
-use crate::config::syntax::document::{Node, line_columns};
-use crate::config::syntax::reader::{Located, quoted_list};
+use mcp_workbench_config::syntax::document::{Node, line_columns};
+use mcp_workbench_config::syntax::reader::{Located, quoted_list};
 
 /// The source of a toolbox description.
 #[derive(Clone, Debug)]

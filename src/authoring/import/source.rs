@@ -13,16 +13,16 @@ use crate::authoring::import::server_groups::{
 };
 use crate::authoring::import::top_level::TopLevelSettings;
 use crate::authoring::import::{Grade, ImportFinding, SecretExtractor, SourceFile, client_entry};
-use crate::config::Dialect;
-use crate::config::dialect::is_toml;
-use crate::config::loader::catalog::is_yaml;
-use crate::config::loader::{toolman, toolman_server};
-use crate::config::sections::root::RawServer;
-use crate::config::sections::server::TransportChoice;
-use crate::config::syntax::document::{self, Node, line_columns};
-use crate::config::syntax::finding::Severity;
-use crate::config::syntax::reader::{ConfigReader, Located};
-use crate::settings::ToolMode;
+use mcp_workbench_config::Dialect;
+use mcp_workbench_config::dialect::is_toml;
+use mcp_workbench_config::loader::catalog::is_yaml;
+use mcp_workbench_config::loader::{toolman, toolman_server};
+use mcp_workbench_config::sections::root::RawServer;
+use mcp_workbench_config::sections::server::TransportChoice;
+use mcp_workbench_config::syntax::document::{self, Node, line_columns};
+use mcp_workbench_config::syntax::finding::Severity;
+use mcp_workbench_config::syntax::reader::{ConfigReader, Located};
+use mcp_workbench_settings::ToolMode;
 
 #[derive(Debug, Default)]
 pub(super) struct SourceContents {

@@ -4,13 +4,12 @@ use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value, json};
 
 use crate::authoring::import::nodes::object_entries;
-use crate::config::Dialect;
-use crate::config::sections::root::category::{RawCategory, RawCategoryTools, RawOverride};
-use crate::config::syntax::document::Node;
-use crate::config::syntax::objects::LocatedMap;
-use crate::config::syntax::reader::{ConfigReader, Located};
-use crate::config::syntax::section::FromNode;
-use crate::settings;
+use mcp_workbench_config::Dialect;
+use mcp_workbench_config::sections::root::category::{RawCategory, RawCategoryTools, RawOverride};
+use mcp_workbench_config::syntax::document::Node;
+use mcp_workbench_config::syntax::objects::LocatedMap;
+use mcp_workbench_config::syntax::reader::{ConfigReader, Located};
+use mcp_workbench_config::syntax::section::FromNode;
 
 #[derive(Debug, Default)]
 pub(super) struct TopLevelSettings {
@@ -63,7 +62,8 @@ impl ImportedCategory {
         let RawCategoryTools { include_names, overrides: over } = tools?;
         let server = server?.value;
         let description = description.map(|text| text.value).filter(|text| !text.trim().is_empty());
-        let description = description.unwrap_or_else(|| settings::default_description(&server));
+        let description =
+            description.unwrap_or_else(|| mcp_workbench_settings::default_description(&server));
         let names = texts(include_names?).into_iter().filter(|name| !name.trim().is_empty());
         let mut tools = json!({ "includeNames": names.collect::<Vec<_>>() });
         if let Some(over) = over {

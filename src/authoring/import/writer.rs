@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::authoring::import::SourceFile;
 use crate::authoring::import::entry::ImportedEntry;
 use crate::authoring::import::top_level::json_to_cst;
-use crate::config::syntax::document::{self, Node, line_columns};
-use crate::config::syntax::finding::{ConfigReport, Finding, Severity};
+use mcp_workbench_config::syntax::document::{self, Node, line_columns};
+use mcp_workbench_config::syntax::finding::{ConfigReport, Finding, Severity};
 
 pub(super) const EMPTY: &str = "{\n}\n";
 

@@ -88,7 +88,7 @@ fn tokens_are_added_to_existing_auth_settings() {
         ("{ \"auth\": { \"tokens\": [] } }", format!("{{\"auth\":{{\"tokens\":[{entry}]}}}}")),
     ] {
         let text = add_tokens(before, tokens.iter()).unwrap();
-        let tree = crate::config::syntax::document::parse_jsonc(&text).unwrap();
+        let tree = mcp_workbench_config::syntax::document::parse_jsonc(&text).unwrap();
         let after: serde_json::Value = serde_json::from_str(&after).unwrap();
         assert_eq!(serde_json::Value::from(tree), after, "{text}");
         assert_eq!(add_tokens(&text, tokens.iter()).unwrap(), text);

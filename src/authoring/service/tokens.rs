@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::authoring::setup::insert_json;
 use crate::authoring::setup::journal::sha256_hex;
-use crate::config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::document::{self, Node};
 
 /// Adds `tokens`, pairs of agent name and token, to a configuration. Existing entries stay as they
 /// are.

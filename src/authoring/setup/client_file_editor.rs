@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::authoring::client_files::{ClientApp, FileSyntax};
 use crate::authoring::setup::{ENTRY_NAME, json, toml, yaml};
-use crate::config::syntax::document;
+use mcp_workbench_config::syntax::document;
 
 /// Edits the servers of a client's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

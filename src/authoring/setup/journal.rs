@@ -13,7 +13,7 @@ use crate::authoring::setup::client_file_editor::{
     ClientEditError, ClientFileEditor, RemovedServer,
 };
 use crate::authoring::setup::entry::is_workbench_entry;
-use crate::config::{parse_secrets_env, variable_names};
+use mcp_workbench_config::{parse_secrets_env, variable_names};
 
 pub const VERSION: u32 = 1;
 

@@ -5,7 +5,7 @@ use jsonc_parser::common::Ranged;
 use serde_json::{Value, json};
 
 use crate::authoring::edit::object_editor::ObjectEditor;
-use crate::config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::document::{self, Node};
 
 /// The text to start from if the file is missing or empty.
 const EMPTY: &str = "{\n}\n";

@@ -5,7 +5,7 @@ use std::ops::Range;
 use jsonc_parser::ast::Value as Tree;
 use serde_json::Value;
 
-use crate::config::syntax::document;
+use mcp_workbench_config::syntax::document;
 
 pub(super) fn insert(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
     let mut table = format!("[{key}.{}]\n", quoted(name));

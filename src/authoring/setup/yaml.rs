@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value as Tree;
 use jsonc_parser::common::Ranged;
 use serde_json::Value;
 
-use crate::config::syntax::document;
+use mcp_workbench_config::syntax::document;
 
 /// The servers are in flow style or another layout that cannot be edited by lines.
 #[derive(Debug)]

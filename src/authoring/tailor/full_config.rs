@@ -7,14 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::authoring::import::SourceFile;
 use crate::authoring::tailor::native_keys;
-use crate::config;
-use crate::config::dialect::{Dialect, is_toml};
-use crate::config::loader::client_file;
-use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::{ConfigReport, Finding, Severity};
-use crate::name::{AgentName, ServerRef, ToolId};
-use crate::policy::{Policies, Policy, RulePath, ToolFilter};
-use crate::settings::{Config, PolicyConfig, ToolMode};
+use mcp_workbench_config::dialect::{Dialect, is_toml};
+use mcp_workbench_config::loader::client_file;
+use mcp_workbench_config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::finding::{ConfigReport, Finding, Severity};
+use mcp_workbench_core::policy::{Policies, Policy, RulePath, ToolFilter};
+use mcp_workbench_names::{AgentName, ServerRef, ToolId};
+use mcp_workbench_settings::{Config, PolicyConfig, ToolMode};
 
 pub(super) struct FullConfig {
     /// All settings, by native key.
@@ -88,8 +87,9 @@ impl FullConfig {
         let Value::Object(root) = whole else { return Err(refuse(findings)) };
         let mut warnings = Vec::new();
         let root = native_keys::to_native(root, dialect, &mut warnings);
-        let config =
-            raw.map(|raw| config::unexpanded_config(raw, Path::new("/"))).unwrap_or_default();
+        let config = raw
+            .map(|raw| mcp_workbench_config::unexpanded_config(raw, Path::new("/")))
+            .unwrap_or_default();
         Ok(Self { warnings, ..Self::of(root, config, dialect) })
     }
 

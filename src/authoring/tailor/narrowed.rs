@@ -8,7 +8,7 @@ use crate::authoring::references::relocate_references;
 use crate::authoring::tailor::ToolSelection;
 use crate::authoring::tailor::full_config::{FullConfig, entries, strings};
 use crate::authoring::tailor::renderer::CommentedValue;
-use crate::settings::ToolMode;
+use mcp_workbench_settings::ToolMode;
 
 /// Keys that are always generated, never copied.
 const GENERATED: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::dialect::Dialect;
-use crate::config::env::ProcessEnv;
-use crate::config::loader::toolman_server::default_audit_file;
-use crate::config::sections::root::RawConfig;
-use crate::config::syntax::section::{ConfigSection, SectionSpec};
+use mcp_workbench_config::dialect::Dialect;
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_config::loader::toolman_server::default_audit_file;
+use mcp_workbench_config::sections::root::RawConfig;
+use mcp_workbench_config::syntax::section::{ConfigSection, SectionSpec};
 
 /// The keys of `security_settings` that have a native equivalent.
 const SECURITY: [&str; 3] = ["dangerous_tools", "require_confirmation", "audit_all_calls"];

@@ -4,13 +4,13 @@
 use crate::authoring::import::SourceFile;
 use crate::authoring::tailor::SelectionReason;
 use crate::authoring::tailor::task_words::{TaskWords, is_in_name};
-use crate::config::Dialect;
-use crate::config::sections::task_rules::{RawServiceType, RawTaskPattern, RawTaskRules};
-use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::{ConfigReport, Severity};
-use crate::config::syntax::objects::LocatedMap;
-use crate::config::syntax::reader::{ConfigReader, Located};
-use crate::config::syntax::section::FromNode;
+use mcp_workbench_config::Dialect;
+use mcp_workbench_config::sections::task_rules::{RawServiceType, RawTaskPattern, RawTaskRules};
+use mcp_workbench_config::syntax::document::{self, Node};
+use mcp_workbench_config::syntax::finding::{ConfigReport, Severity};
+use mcp_workbench_config::syntax::objects::LocatedMap;
+use mcp_workbench_config::syntax::reader::{ConfigReader, Located};
+use mcp_workbench_config::syntax::section::FromNode;
 
 const DEFAULT: &str = include_str!("../../../examples/selective/tailor-rules.json");
 /// The name of the built-in rules in error messages.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::syntax::document;
+use mcp_workbench_config::syntax::document;
 
 fn source(file: &str, text: &str) -> SourceFile {
     SourceFile { file: file.to_owned(), text: text.to_owned() }
@@ -351,7 +351,7 @@ fn inherited_overrides_are_honoured() {
 fn tailored_configuration_loads() {
     let text = tailor(&request(OPEN, "test the api", Some("api"))).unwrap().text.unwrap();
     let env = BTreeMap::new();
-    let loaded = crate::config::parse(&text, Path::new("task.json"), Path::new("/"), &env);
+    let loaded = mcp_workbench_config::parse(&text, Path::new("task.json"), Path::new("/"), &env);
     let loaded = loaded.unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.config.mode.as_str(), "direct");
 }

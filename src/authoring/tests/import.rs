@@ -29,7 +29,7 @@ fn said(plan: &ImportPlan) -> Vec<String> {
 }
 
 fn written(plan: &ImportPlan) -> serde_json::Value {
-    let tree = crate::config::syntax::document::parse_jsonc(&plan.text).unwrap();
+    let tree = mcp_workbench_config::syntax::document::parse_jsonc(&plan.text).unwrap();
     let value = serde_json::Value::from(tree);
     let toolbox = value["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()
@@ -474,7 +474,7 @@ fn resource_prompt_and_definition_policies_are_imported() {
                 "promptOverrides": {"files": ["*"]}}}}"#,
     );
     let files = &written(&plan)["files"];
-    let tree = crate::config::syntax::document::parse_jsonc(&plan.text).unwrap();
+    let tree = mcp_workbench_config::syntax::document::parse_jsonc(&plan.text).unwrap();
     let whole = serde_json::Value::from(tree);
     let words = |value: &serde_json::Value| value.to_string();
     for (found, expected) in [

@@ -6,8 +6,8 @@ use pretty_assertions::assert_eq;
 
 use crate::authoring::import::{ImportOptions, SourceFile, plan_import};
 use crate::authoring::tests::env;
-use crate::config::{Dialect, LoadedConfig, parse};
-use crate::settings::{Config, Launch, StdioLaunch};
+use mcp_workbench_config::{Dialect, LoadedConfig, parse};
+use mcp_workbench_settings::{Config, Launch, StdioLaunch};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -18,7 +18,8 @@ pub(super) fn import(file: &str, text: &str) -> ImportPlan {
 }
 
 pub(super) fn servers(plan: &ImportPlan) -> Value {
-    let whole = Value::from(crate::config::syntax::document::parse_jsonc(&plan.text).unwrap());
+    let whole =
+        Value::from(mcp_workbench_config::syntax::document::parse_jsonc(&plan.text).unwrap());
     let toolbox = whole["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()
 }
@@ -440,7 +441,7 @@ fn policy_is_imported_with_its_servers() {
     let plan = import("filter.json", RULED);
     assert!(!plan.has_rejected_policy);
     let config = read(&plan.text, &env(&[])).unwrap().config;
-    let original = crate::config::parse(
+    let original = mcp_workbench_config::parse(
         RULED,
         std::path::Path::new("filter.json"),
         std::path::Path::new("/project"),
@@ -449,7 +450,7 @@ fn policy_is_imported_with_its_servers() {
     let original = original.unwrap().config;
     assert_eq!(config.policy, original.policy);
     assert_eq!(config.mode, original.mode);
-    let timeouts = |config: &crate::settings::Config| -> Vec<_> {
+    let timeouts = |config: &mcp_workbench_settings::Config| -> Vec<_> {
         let servers = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         servers.map(|server| (server.name.to_string(), server.call_timeout)).collect()
     };

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::catalog::Listing;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count};
 use crate::cli::servers::cached_listings::{self, CachedTools};
-use crate::name::{AgentName, ServerRef, ToolId};
-use crate::policy::{Policies, ResourceOrPrompt, ToolTraits, UnixTime};
-use crate::settings::{Config, Launch, ServerConfig};
+use mcp_workbench_core::catalog::Listing;
+use mcp_workbench_core::policy::{Policies, ResourceOrPrompt, ToolTraits, UnixTime};
+use mcp_workbench_names::{AgentName, ServerRef, ToolId};
+use mcp_workbench_settings::{Config, Launch, ServerConfig};
 
 /// Describes what each agent gains and loses if `new` replaces `old`, and which servers would be
 /// launched differently.

@@ -17,18 +17,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
-use crate::backend::{LoginScope, tell_of_login};
 use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::output::{CommandError, Symptom};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::server_names::is_named;
-use crate::login::{
+use mcp_workbench_core::backend::{LoginScope, tell_of_login};
+use mcp_workbench_core::telemetry::Telemetry;
+use mcp_workbench_login::{
     LoginError, LoginEvent, LoginRegistry, LoginStorage, LoginTarget, SignInStatus,
 };
-use crate::name::{self, AgentName};
-use crate::redis_store::{RedisStore, RedisStoreOptions, RedisTarget, StoreTimeouts};
-use crate::settings::{Config, Launch};
-use crate::telemetry::Telemetry;
+use mcp_workbench_names::AgentName;
+use mcp_workbench_redis::{RedisStore, RedisStoreOptions, RedisTarget, StoreTimeouts};
+use mcp_workbench_settings::{Config, Launch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -207,7 +207,7 @@ fn matching_logins(
     match &which.server {
         Some(server) if !is_there => {
             let known = config.servers().map(|(_, server)| server.name.as_str());
-            let near = name::nearest(server, known, 1);
+            let near = mcp_workbench_names::nearest(server, known, 1);
             Err(CommandError::usage(format!("no server `{server}` in the configuration"))
                 .suggesting(&near, "run `mcp-workbench list` to see all servers"))
         }

@@ -20,11 +20,11 @@ use crate::cli::servers::cached_listings;
 use crate::cli::servers::login_summary::LoginSummaryReader;
 use crate::cli::servers::server_names::is_named;
 use crate::cli::servers::tool_target::tool_ids;
-use crate::config::{LoadedConfig, locate_key};
-use crate::name::{self, AgentName, ServerName, ServerRef, ToolId, ToolboxName};
-use crate::os::read_input_text;
-use crate::policy::{Policies, ResourceOrPrompt, UnixTime};
-use crate::settings::Config;
+use mcp_workbench_config::{LoadedConfig, locate_key};
+use mcp_workbench_core::policy::{Policies, ResourceOrPrompt, UnixTime};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_settings::Config;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,7 +121,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let is_method = policies.for_agent(of.as_ref()).lists_extension_method(&tool);
         case.is_listed = tools.map(|_| found.is_some() || is_method);
         let names = tools.into_iter().flatten().map(|(own, _)| own.as_str());
-        case.near = name::nearest(&tool.tool, names, 3).into_iter().map(str::to_owned).collect();
+        case.near = mcp_workbench_names::nearest(&tool.tool, names, 3)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
         let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
         case.drift = own.zip(drifted.next()).map(|(own, drifted)| {
@@ -230,7 +233,8 @@ impl<'a> Servers<'a> {
 
     fn unknown(&self, wanted: &str) -> CommandError {
         let server = wanted.split(['/', ':']).next().unwrap_or_default();
-        let mut near = name::nearest(server, self.0.iter().map(|(_, server)| *server), 3);
+        let mut near =
+            mcp_workbench_names::nearest(server, self.0.iter().map(|(_, server)| *server), 3);
         near.dedup();
         if let Some((toolbox, server)) = self.0.iter().find(|(_, server)| *server == wanted) {
             return CommandError::usage(format!("name a tool of `{server}`"))

@@ -9,7 +9,6 @@ use crate::cli::access::locking::lock_writer::{self, LockPaths, WriteOptions, un
 use crate::cli::access::locking::{package_record, recording};
 use crate::cli::args::{GlobalArgs, print_warnings};
 use crate::cli::output::{CommandError, print};
-use crate::os;
 
 mod line_diff;
 mod markdown;
@@ -133,7 +132,7 @@ fn show(args: &Args, report: &DriftReport) -> Result<ExitCode, CommandError> {
     for file in &args.report {
         let mut text = ReportFormat::of_file(file)?.text(report)?;
         text.push('\n');
-        os::write_output(file, text).map_err(|error| {
+        mcp_workbench_os::write_output(file, text).map_err(|error| {
             CommandError::failed(format!("failed to write `{}`", file.display())).because(&error)
         })?;
     }

@@ -12,10 +12,9 @@ use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::cached_listings::CachedTools;
 use crate::cli::servers::value_sources::CheckOnly;
-use crate::config;
-use crate::config::env::ProcessEnv;
-use crate::name::ServerRef;
-use crate::settings::Config;
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::Config;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +85,8 @@ fn note_unknown(configs: &[&Config], known: &CachedTools) {
 
 fn load(global: &GlobalArgs, file: &Path) -> Result<Config, CommandError> {
     let folder = current_folder()?;
-    let location = config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
-    let loaded = config::load(&location, &ProcessEnv, &CheckOnly).map_err(CommandError::config)?;
+    let location = mcp_workbench_config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
+    let loaded = mcp_workbench_config::load(&location, &ProcessEnv, &CheckOnly)
+        .map_err(CommandError::config)?;
     Ok(with_run_context(loaded, global.mode, &folder).config)
 }

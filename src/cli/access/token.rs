@@ -7,8 +7,6 @@ use serde::Serialize;
 
 use crate::cli::output::{CommandError, print};
 use crate::cli::tokens::generate_token;
-use crate::config;
-use crate::settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Err(CommandError::usage("the agent name is empty or has control characters"));
     }
     let token = if args.from_stdin { read()? } else { generate_token()? };
-    let sha256 = hex::encode(settings::token_digest(&token));
+    let sha256 = hex::encode(mcp_workbench_settings::token_digest(&token));
     let shown = (!args.from_stdin).then_some(token.as_str());
     let made = TokenReport { token: shown, entry: TokenEntry { agent, sha256 } };
     if args.json {
@@ -82,7 +80,7 @@ fn read() -> Result<String, CommandError> {
     let mut input = std::io::stdin().lock().take(MOST);
     input.read_to_string(&mut text).map_err(CommandError::internal)?;
     let token = text.trim();
-    if !config::is_valid_token(token) {
+    if !mcp_workbench_config::is_valid_token(token) {
         let message = "invalid token: expected at least 16 letters, digits and `-._~+/=`";
         return Err(CommandError::usage(message)
             .with_hint("run `mcp-workbench token <agent>` to create one"));

@@ -10,16 +10,16 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
-use crate::backend::{LoginScope, ServerTransport};
-use crate::catalog::shorten;
 use crate::cli::Cli;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::args::help;
 use crate::cli::output::{CommandError, escape_to_line, print};
 use crate::cli::runtime::PROGRAM_NAME;
 use crate::cli::servers::server_names::is_named;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::settings::{Config, ServerConfig, ToolboxConfig};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::{LoginScope, ServerTransport};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_settings::{Config, ServerConfig, ToolboxConfig};
 
 const VARIABLE: &str = "WORKBENCH_COMPLETE";
 /// Length limit of a candidate's description, in characters.

@@ -9,20 +9,19 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::backend::ListingStore;
 use crate::cli::output::{CommandError, print, register_secrets};
 use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder};
 use crate::cli::servers::system_keyring::SystemKeyring;
 use crate::cli::servers::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCache};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::secret_values::{NoSecrets, SecretResolver};
-use crate::config::{self, ConfigLocation, LoadError, LoadedConfig};
-use crate::gateway::Caller;
-use crate::login::{LoginStorage, SwitchableStore};
-use crate::name::{self, AgentName, PROGRAM};
-use crate::os;
-use crate::settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
-use crate::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::secret_values::{NoSecrets, SecretResolver};
+use mcp_workbench_config::{ConfigLocation, LoadError, LoadedConfig};
+use mcp_workbench_core::backend::ListingStore;
+use mcp_workbench_core::gateway::Caller;
+use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_login::{LoginStorage, SwitchableStore};
+use mcp_workbench_names::{AgentName, PROGRAM};
+use mcp_workbench_settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
 
 /// The options that every command has.
 #[derive(Clone, Debug, Args)]
@@ -144,10 +143,12 @@ impl GlobalArgs {
         let folder = current_folder()?;
         let loaded = if self.embedded_config {
             let file = PathBuf::from("the embedded configuration");
-            config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
+            mcp_workbench_config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv)
+                .map_err(LoadError::Invalid)
         } else {
-            let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
-            config::load(&location, &ProcessEnv, source)
+            let location =
+                mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
+            mcp_workbench_config::load(&location, &ProcessEnv, source)
         };
         let loaded = loaded.map(|loaded| with_run_context(loaded, self.mode, &folder));
         if let Ok(loaded) = &loaded {
@@ -166,8 +167,8 @@ impl GlobalArgs {
     /// Loads the configuration to start all servers, without comparing it with the lock file.
     pub(crate) fn read_unlocked(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
         let folder = current_folder()?;
-        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
-        let loaded = config::load_without_lockfile(&location, &ProcessEnv, &FetchAll);
+        let location = mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
+        let loaded = mcp_workbench_config::load_without_lockfile(&location, &ProcessEnv, &FetchAll);
         if let Ok(loaded) = &loaded {
             register_secrets(&loaded.config);
         }
@@ -180,20 +181,20 @@ impl GlobalArgs {
         env: &dyn EnvSource,
     ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
         let folder = current_folder()?;
-        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
-        Ok(config::load_without_lockfile(&location, env, &NoSecrets))
+        let location = mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
+        Ok(mcp_workbench_config::load_without_lockfile(&location, env, &NoSecrets))
     }
 
     /// Location of the configuration; `None` for the embedded one.
     pub(crate) fn location(&self) -> Result<Option<ConfigLocation>, CommandError> {
         let folder = current_folder()?;
-        let find = || config::discover(self.config.clone(), &ProcessEnv, &folder);
+        let find = || mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
         Ok((!self.embedded_config).then(find))
     }
 
     pub(crate) fn config_file(&self) -> Result<PathBuf, CommandError> {
         let folder = current_folder()?;
-        Ok(config::discover(self.config.clone(), &ProcessEnv, &folder).path)
+        Ok(mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder).path)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -215,10 +216,11 @@ impl GlobalArgs {
             return Ok(None);
         }
         let folder = current_folder()?;
-        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
+        let location = mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
         let read = move |renewal| {
-            let loaded = config::load(&location, &ProcessEnv, &values.source(renewal))?;
+            let loaded =
+                mcp_workbench_config::load(&location, &ProcessEnv, &values.source(renewal))?;
             let loaded = with_run_context(loaded, mode, &folder);
             register_secrets(&loaded.config);
             Ok(loaded)
@@ -265,18 +267,22 @@ impl GlobalArgs {
     pub(crate) fn socket_folders(&self) -> Vec<PathBuf> {
         let runtime = ProcessEnv.get("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime
-            .filter(|folder| folder.is_absolute() && os::check_private_dir(folder).is_ok())
+            .filter(|folder| {
+                folder.is_absolute() && mcp_workbench_os::check_private_dir(folder).is_ok()
+            })
             .map(|folder| folder.join("mcp-workbench"));
         let own = self.resolve_cache_dir().ok().map(|cache| ProcessFiles::folder(&cache));
         // Socket paths are limited to about 100 bytes, and the folders above may be too long.
-        let short = os::user().map(|(user, _)| format!("/tmp/mcp-workbench-{user}").into());
+        let short =
+            mcp_workbench_os::user().map(|(user, _)| format!("/tmp/mcp-workbench-{user}").into());
         [runtime, own, short].into_iter().flatten().collect()
     }
 
     /// The cache folder. Its content can be recreated.
     pub(crate) fn resolve_cache_dir(&self) -> Result<PathBuf, CommandError> {
         let folder = current_folder()?;
-        let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
+        let cache =
+            mcp_workbench_config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
         cache.ok_or_else(|| {
             CommandError::usage("cannot locate the cache directory")
                 .with_hint("set `--cache-dir` or `WORKBENCH_CACHE_DIR`")
@@ -310,7 +316,7 @@ fn reject_unknown_agent(agent: &AgentName, rules: &PolicyConfig) -> Result<(), C
         return Ok(());
     }
     let known = rules.agents.keys().map(AgentName::as_str);
-    let near = name::nearest(agent.as_str(), known, 1).pop();
+    let near = mcp_workbench_names::nearest(agent.as_str(), known, 1).pop();
     let hint = near.map_or_else(
         || "add it to `agentPolicies`, or set a `defaultPolicy` for other agents".to_owned(),
         |near| format!("did you mean `{near}`? To allow other agents, set a `defaultPolicy`"),
@@ -327,7 +333,7 @@ pub(crate) fn warn_of_misspelled_agent(agent: &AgentName, rules: &PolicyConfig) 
         return;
     }
     let known = rules.agents.keys().map(AgentName::as_str);
-    let Some(near) = name::nearest(agent.as_str(), known, 1).pop() else { return };
+    let Some(near) = mcp_workbench_names::nearest(agent.as_str(), known, 1).pop() else { return };
     // Commands read the configuration several times.
     if !WARNED.swap(true, Ordering::Relaxed) {
         print::note(&format!(

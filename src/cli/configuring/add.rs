@@ -17,7 +17,7 @@ use crate::cli::files::config_edit::{self, EditTarget};
 use crate::cli::files::pasted;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::running_workbenches::reload_running;
-use crate::telemetry::{is_secret_variable, url_password};
+use mcp_workbench_core::telemetry::{is_secret_variable, url_password};
 
 mod trial;
 

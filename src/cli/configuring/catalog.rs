@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::catalog::ToolDefinition;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
+use mcp_workbench_core::catalog::ToolDefinition;
 
 mod check;
 mod draft;

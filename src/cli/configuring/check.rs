@@ -12,10 +12,10 @@ use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, Symptom, format_count, print};
 use crate::cli::servers::server_names::{all_names, is_named};
 use crate::cli::servers::value_sources::FetchAll;
-use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
-use crate::name::{self, AgentName, ToolboxName};
-use crate::policy::Policies;
-use crate::settings::{Config, ServerConfig, ToolboxConfig};
+use mcp_workbench_config::{Dialect, LoadError, LoadedConfig, Severity};
+use mcp_workbench_core::policy::Policies;
+use mcp_workbench_names::{AgentName, ToolboxName};
+use mcp_workbench_settings::{Config, ServerConfig, ToolboxConfig};
 
 mod access_summary;
 mod definition_remarks;
@@ -205,7 +205,7 @@ fn config_warnings(
     global: &GlobalArgs,
     args: &Args,
     config: &Config,
-) -> Result<Vec<config::Finding>, CommandError> {
+) -> Result<Vec<mcp_workbench_config::Finding>, CommandError> {
     let mut found = config_remarks::findings(global, config)?;
     found.extend(powerless_agents::findings(config));
     // Only on request: most configurations start without pinned versions.
@@ -227,7 +227,7 @@ fn is_selected(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -
 fn only_named(mut config: Config, names: &[String]) -> Result<Config, CommandError> {
     let all = all_names(&config);
     if let Some(unknown) = names.iter().find(|name| !all.contains(name)) {
-        let near = name::nearest(unknown, all.iter().map(String::as_str), 1);
+        let near = mcp_workbench_names::nearest(unknown, all.iter().map(String::as_str), 1);
         return Err(CommandError::usage(format!("no server `{unknown}`"))
             .suggesting(&near, "run `mcp-workbench check` to see all servers"));
     }
@@ -262,14 +262,14 @@ fn headline(
 /// Prints findings, or collects them in `kept` for the JSON report.
 fn report_findings(
     args: &Args,
-    kept: &mut Vec<config::Finding>,
+    kept: &mut Vec<mcp_workbench_config::Finding>,
     file: &str,
-    findings: Vec<config::Finding>,
+    findings: Vec<mcp_workbench_config::Finding>,
 ) {
     if args.json {
         kept.extend(findings);
     } else if !findings.is_empty() {
-        print::note(&config::ConfigReport { file: file.to_owned(), findings });
+        print::note(&mcp_workbench_config::ConfigReport { file: file.to_owned(), findings });
     }
 }
 
@@ -278,7 +278,7 @@ fn report_findings(
 fn check_tls_and_store(
     config: &Config,
     connects: bool,
-) -> Result<(Option<String>, Vec<config::Finding>), CommandError> {
+) -> Result<(Option<String>, Vec<mcp_workbench_config::Finding>), CommandError> {
     let (line, fault) = match shared_store::probe_store(config, connects)? {
         Ok(line) => (line, None),
         Err(fault) => (None, Some(fault)),
@@ -298,13 +298,13 @@ fn tools_of_catalog(
     global: &GlobalArgs,
     config: &Config,
     dialect: Dialect,
-) -> Result<Vec<config::Finding>, CommandError> {
+) -> Result<Vec<mcp_workbench_config::Finding>, CommandError> {
     let Some(catalog) = &config.navigator.catalog else { return Ok(Vec::new()) };
     if dialect == Dialect::Catalog {
-        return Ok(config::check_catalog_tools(catalog, ""));
+        return Ok(mcp_workbench_config::check_catalog_tools(catalog, ""));
     }
     let file = global.config_file()?;
     let inside = file.parent().and_then(|folder| catalog.folder.strip_prefix(folder).ok());
     let shown = inside.unwrap_or(&catalog.folder).display().to_string();
-    Ok(config::check_catalog_tools(catalog, &shown))
+    Ok(mcp_workbench_config::check_catalog_tools(catalog, &shown))
 }

@@ -12,8 +12,8 @@ use crate::cli::files::atomic_write;
 use crate::cli::files::source_files::read_source;
 use crate::cli::output::{CommandError, Table, format_count, print};
 use crate::cli::runtime::current_folder;
-use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigLocation};
+use mcp_workbench_config::ConfigLocation;
+use mcp_workbench_config::env::ProcessEnv;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,8 +53,11 @@ pub(crate) struct Args {
 /// Fails if no tool is left.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let folder = current_folder()?;
-    let full = config::discover(global.config.clone(), &ProcessEnv, &folder);
-    let output = args.output.clone().map(|path| config::locate(Some(path), &ProcessEnv, &folder));
+    let full = mcp_workbench_config::discover(global.config.clone(), &ProcessEnv, &folder);
+    let output = args
+        .output
+        .clone()
+        .map(|path| mcp_workbench_config::locate(Some(path), &ProcessEnv, &folder));
     if output.as_ref().is_some_and(|output| is_same(&output.path, &full.path)) {
         let message = format!(
             "`--output` would overwrite the full configuration `{}`",

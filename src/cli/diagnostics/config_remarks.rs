@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::{unmatched_rules, writable_config};
 use crate::cli::output::CommandError;
-use crate::config::Finding;
-use crate::settings::Config;
+use mcp_workbench_config::Finding;
+use mcp_workbench_settings::Config;
 
 /// Returns the remarks on a configuration. Servers without a cached listing are checked only in
 /// part.

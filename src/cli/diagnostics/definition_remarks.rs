@@ -2,7 +2,6 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::config;
 use crate::lint::{Remark, ServerRemarks, Severity};
 
 /// The remarks on one server, limited to a readable number.
@@ -57,11 +56,11 @@ fn word<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl DefinitionRemarks {
-    pub(crate) fn findings(&self) -> Vec<config::Finding> {
+    pub(crate) fn findings(&self) -> Vec<mcp_workbench_config::Finding> {
         let toolbox = self.toolbox.as_deref().unwrap_or_default();
         let path = format!("toolboxes.{toolbox}.mcpServers.{}", self.server.server);
         let finding = |remark: &Remark| {
-            config::Finding::warning(
+            mcp_workbench_config::Finding::warning(
                 path.clone(),
                 words(remark),
                 Some(remark.rule.advice.to_owned()),
@@ -71,7 +70,7 @@ impl DefinitionRemarks {
         if self.server.omitted_count > 0 {
             let message =
                 format!("and {} more findings in its definitions", self.server.omitted_count);
-            findings.push(config::Finding::warning(path, message, None));
+            findings.push(mcp_workbench_config::Finding::warning(path, message, None));
         }
         findings
     }

@@ -6,11 +6,11 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::CommandError;
 use crate::cli::servers::cached_listings;
-use crate::config::{Finding, locate_key};
-use crate::name::{self, ServerRef};
-use crate::os::read_input_text;
-use crate::policy;
-use crate::settings::{Config, ConfirmationPolicy};
+use mcp_workbench_config::{Finding, locate_key};
+use mcp_workbench_core::policy;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_settings::{Config, ConfirmationPolicy};
 
 /// Returns a remark on each name and glob that matches nothing its servers have. Servers without a
 /// cached listing are skipped.
@@ -76,7 +76,7 @@ fn patterns(
         let dead = all.unmatched(&gateway.config().active_toolsets, is_listed).into_iter();
         let dead = dead.map(|pattern| {
             let bare = pattern.trim_start_matches('!');
-            let near = name::nearest(bare, names.iter().copied(), 1).pop();
+            let near = mcp_workbench_names::nearest(bare, names.iter().copied(), 1).pop();
             (pattern.to_owned(), near.map(|near| format!("did you mean `{near}`?")))
         });
         dead.collect()

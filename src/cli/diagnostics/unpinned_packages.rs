@@ -1,9 +1,9 @@
 //! Servers whose entry names a package without a version, so that the code they run can change.
 
 use crate::cli::servers::package_identity::identify;
-use crate::config::Finding;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
+use mcp_workbench_config::Finding;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
 
 /// Returns one remark on all unpinned servers, with the text to write instead if there is one
 /// server or if `has_details`.

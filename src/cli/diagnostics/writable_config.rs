@@ -7,11 +7,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::backend::launch::named_paths;
 use crate::cli::args::GlobalArgs;
-use crate::config::Finding;
-use crate::os;
-use crate::settings::{Config, Launch, Sandbox};
+use mcp_workbench_config::Finding;
+use mcp_workbench_core::backend::launch::named_paths;
+use mcp_workbench_settings::{Config, Launch, Sandbox};
 
 const HINT: &str = "give the server another folder, or move the configuration out of its reach, \
     such as to `~/.config/mcp-workbench/config.json`";
@@ -68,7 +67,8 @@ fn writable_by_others_finding(file: &Path) -> Option<Finding> {
     let file = file.canonicalize().ok()?;
     let message = format!("other users can write or replace `{}`", file.display());
     let hint = "run `chmod go-w` on the file and its folder".to_owned();
-    os::is_writable_by_others(&file).then(|| Finding::warning(String::new(), message, Some(hint)))
+    mcp_workbench_os::is_writable_by_others(&file)
+        .then(|| Finding::warning(String::new(), message, Some(hint)))
 }
 
 /// Returns the first protected path that is `path` or lies below it.

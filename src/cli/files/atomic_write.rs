@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::cli::output::CommandError;
-use crate::config::ConfigLocation;
-use crate::os::{check_replaceable, strictest_permissions};
+use mcp_workbench_config::ConfigLocation;
+use mcp_workbench_os::{check_replaceable, strictest_permissions};
 
 /// Replaces a configuration file atomically. Its permissions are the strictest of all `models`,
 /// whose secrets it can contain.

@@ -8,9 +8,9 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::output::{CommandError, did_you_mean, print, redact_config, unified_diff};
 use crate::cli::runtime::current_folder;
-use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigLocation, LoadError};
-use crate::os::{MAX_INPUT_BYTES, read_input};
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_config::{ConfigLocation, LoadError};
+use mcp_workbench_os::{MAX_INPUT_BYTES, read_input};
 
 pub(crate) struct EditTarget {
     pub(crate) location: ConfigLocation,
@@ -23,11 +23,11 @@ impl EditTarget {
     pub(crate) fn find(global: &GlobalArgs, is_user: bool) -> Result<Self, CommandError> {
         let folder = current_folder()?;
         let location = if is_user {
-            config::user_file(&ProcessEnv).ok_or_else(|| {
+            mcp_workbench_config::user_file(&ProcessEnv).ok_or_else(|| {
                 CommandError::usage("cannot locate the user configuration: HOME is not set")
             })?
         } else {
-            config::discover(global.config.clone(), &ProcessEnv, &folder)
+            mcp_workbench_config::discover(global.config.clone(), &ProcessEnv, &folder)
         };
         if location.path.is_dir() {
             let shown = location.display_path.display();
@@ -48,7 +48,9 @@ impl EditTarget {
     /// still be edited.
     pub(crate) fn check(&self, text: &str, before: &str) -> Result<(), CommandError> {
         let folder = self.location.path.parent().unwrap_or(Path::new("/"));
-        let parse = |text| config::parse(text, &self.location.display_path, folder, &ProcessEnv);
+        let parse = |text| {
+            mcp_workbench_config::parse(text, &self.location.display_path, folder, &ProcessEnv)
+        };
         match parse(text) {
             Err(report) if parse(before).is_ok() || self.text.is_none() => Err(
                 CommandError::failed("not changed: the result would not be a valid configuration")

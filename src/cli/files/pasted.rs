@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::authoring::import::SourceFile;
 use crate::cli::output::CommandError;
-use crate::config::syntax::document::{parse_jsonc, strip_bom};
+use mcp_workbench_config::syntax::document::{parse_jsonc, strip_bom};
 
 const EXAMPLE: &str = "paste an entry such as '{\"mcpServers\": {\"time\": {\"command\": \"uvx\", \
     \"args\": [\"mcp-server-time\"]}}}'";

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::authoring::import::SecretExtractor;
-use crate::config::{replace_with_defaults, variable_names};
-use crate::telemetry::{
+use mcp_workbench_config::{replace_with_defaults, variable_names};
+use mcp_workbench_core::telemetry::{
     SecretName, SecretReplacer, contains_secret, has_literal_secret, is_secret_name,
     normalize_secret_name, redact_argument,
 };

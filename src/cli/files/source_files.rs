@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::authoring::import::SourceFile;
 use crate::cli::output::CommandError;
-use crate::os::read_input_text;
+use mcp_workbench_os::read_input_text;
 
 /// Reads a file for a command that writes another one.
 pub(crate) fn read_source(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {

@@ -12,16 +12,18 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus};
 use crate::app;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::block_on;
 use crate::cli::tokens::random_token;
-use crate::http::{AdminBackend, serve_page};
-use crate::os::connect_locally;
-use crate::telemetry::process_registry;
-use crate::wire::line::{InputLine, LineReader};
+use mcp_workbench_core::telemetry::process_registry;
+use mcp_workbench_http::{AdminBackend, serve_page};
+use mcp_workbench_os::connect_locally;
+use mcp_workbench_serve::admin::{
+    AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus,
+};
+use mcp_workbench_wire::line::{InputLine, LineReader};
 
 /// Limits a workbench's answer. In bytes.
 const MAX_LINE: usize = 64 * 1024 * 1024;

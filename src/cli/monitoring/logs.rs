@@ -13,8 +13,7 @@ use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::output::logging::LogLine;
 use crate::cli::output::{CommandError, did_you_mean, format_time, print, system_time};
 use crate::cli::servers::server_names::all_names;
-use crate::name;
-use crate::telemetry::process_registry::logs::{LogFile, LogReader, list_logs};
+use mcp_workbench_core::telemetry::process_registry::logs::{LogFile, LogReader, list_logs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +79,7 @@ fn no_lines(global: &GlobalArgs, wanted: &str) -> CommandError {
             .with_hint("run `mcp-workbench ps` to list running servers");
     }
     let error = CommandError::failed(format!("there is no server `{wanted}`"));
-    let near = name::nearest(wanted, known.iter().map(String::as_str), 3);
+    let near = mcp_workbench_names::nearest(wanted, known.iter().map(String::as_str), 3);
     let otherwise = || "run `mcp-workbench check` to see all servers".to_owned();
     error.with_hint(did_you_mean(&near, " or ").unwrap_or_else(otherwise))
 }

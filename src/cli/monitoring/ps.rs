@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::backend::strip_stderr_tail;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{
     Align, CommandError, Table, age, format_age, mebibytes, print, system_time,
 };
 use crate::cli::servers::running_workbenches::running_workbenches;
-use crate::os::ProcessMemory;
-use crate::telemetry::process_registry::{
+use mcp_workbench_core::backend::strip_stderr_tail;
+use mcp_workbench_core::telemetry::process_registry::{
     ProcessAgentRecord, ProcessRecord, ProcessServerRecord, ServerRunState,
 };
+use mcp_workbench_os::ProcessMemory;
 
 const EXAMPLES: &str = "\
 Examples:

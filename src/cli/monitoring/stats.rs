@@ -17,9 +17,9 @@ use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
 use crate::cli::output::units::{ContextSize, format_count};
-use crate::config::{LoadError, LoadedConfig};
-use crate::gateway::Gateway;
-use crate::telemetry::stats::{
+use mcp_workbench_config::{LoadError, LoadedConfig};
+use mcp_workbench_core::gateway::Gateway;
+use mcp_workbench_core::telemetry::stats::{
     AuditSummary, ClientStats, LoginStats, ModelStats, ReadStats, StatsBuilder, ToolStats,
     audit_files,
 };

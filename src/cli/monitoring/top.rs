@@ -24,7 +24,7 @@ use crate::cli::monitoring::top::state::TopState;
 use crate::cli::monitoring::top::terminal::TerminalGuard;
 use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
-use crate::config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 
 /// The capacity of the event channel.
 const HEARD: usize = 256;

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
-use crate::config::{Dialect, LoadedConfig};
-use crate::os::read_input_text;
-use crate::settings::{Config, ServerConfig};
+use mcp_workbench_config::{Dialect, LoadedConfig};
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_settings::{Config, ServerConfig};
 
 /// A tool that agents can use but none has called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,7 +120,6 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::config;
 
     fn unused(toolbox: &str, server: &str, tools: &[&str]) -> Vec<UnusedTool> {
         let tool = |name: &&str| UnusedTool {
@@ -146,8 +145,13 @@ mod tests {
             }}},
         });
         let env = BTreeMap::<String, String>::new();
-        let loaded =
-            config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env).unwrap();
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        )
+        .unwrap();
         let mut all = unused("dev", "git", &["git_push", "odd[name]"]);
         all.extend(unused("dev", "idle", &["a", "b"]));
         all.extend(unused("serena", "serena", &["find"]));

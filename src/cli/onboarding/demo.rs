@@ -12,15 +12,15 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
-use crate::backend::PoolOptions;
-use crate::catalog::ToolDefinition;
 use crate::cli::gateways::pool_options;
 use crate::cli::output::{
     Align, CommandError, ContextSize, RenderedResult, Table, format_count, number,
 };
 use crate::cli::runtime::{PROGRAM_NAME, block_on};
-use crate::json::RawJson;
-use crate::settings::StdioLaunch;
+use mcp_workbench_core::backend::PoolOptions;
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_settings::StdioLaunch;
+use mcp_workbench_wire::json::RawJson;
 
 mod transcript;
 

@@ -20,8 +20,8 @@ use crate::cli::runtime::current_folder;
 use crate::cli::servers::running_workbenches::reload_running;
 use crate::cli::servers::trial_run;
 use crate::cli::servers::trial_run::TrialRun;
-use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigLocation};
+use mcp_workbench_config::ConfigLocation;
+use mcp_workbench_config::env::ProcessEnv;
 
 mod json;
 mod report;
@@ -79,7 +79,7 @@ pub(crate) struct Args {
 /// Imports servers. Fails if nothing or not all access rules could be imported.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let folder = current_folder()?;
-    let target = config::discover(global.config.clone(), &ProcessEnv, &folder);
+    let target = mcp_workbench_config::discover(global.config.clone(), &ProcessEnv, &folder);
     let ImportSources { sources, permission_sources: models, untrusted: unasked } =
         sources::read(&args.files, &folder)?;
     let existing = match target.path.try_exists() {

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{CandidateServer, ProposedToolbox};
-use crate::catalog::ToolDefinition;
-use crate::catalog::rank::clustering::{ServerProfile, cluster_servers};
 use crate::cli::output::ContextSize;
 use crate::cli::servers::server_phrase::{self, ServerFacts, ServerTexts};
 use crate::cli::servers::trial_run::TrialRun;
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::catalog::rank::clustering::{ServerProfile, cluster_servers};
 
 /// In characters.
 const DESCRIPTION: usize = 300;

@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::backend::{
-    Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
-};
 use crate::cli::args::GlobalArgs;
 use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{
     Align, CommandError, Table, age, format_age, format_count, number, print,
 };
 use crate::cli::servers::startup;
-use crate::gateway::FailedServer;
-use crate::settings::{Config, ServerConfig, ToolboxConfig};
+use mcp_workbench_core::backend::{
+    Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
+};
+use mcp_workbench_core::gateway::FailedServer;
+use mcp_workbench_settings::{Config, ServerConfig, ToolboxConfig};
 
 const EXAMPLES: &str = "\
 Examples:

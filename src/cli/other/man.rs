@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 use crate::cli::Cli;
 use crate::cli::output::{CommandError, format_count, print};
-use crate::os::write_output;
+use mcp_workbench_os::write_output;
 
 const EXAMPLES: &str = "\
 Examples:

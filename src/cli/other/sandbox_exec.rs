@@ -3,9 +3,9 @@
 
 use std::ffi::OsString;
 
-use crate::backend::launch::sandbox;
 use crate::cli::output::CommandError;
-use crate::os::{PinnedPath, SandboxRules};
+use mcp_workbench_core::backend::launch::sandbox;
+use mcp_workbench_os::{PinnedPath, SandboxRules};
 
 /// Arguments of `cell`.
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::output::troubleshooting::Symptom;
 use crate::cli::output::wording::did_you_mean;
-use crate::config::{ConfigReport, LoadError};
+use mcp_workbench_config::{ConfigReport, LoadError};
 
 #[derive(Debug)]
 pub(crate) struct CommandError {
@@ -171,7 +171,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config;
 
     fn in_json(error: &CommandError) -> serde_json::Value {
         serde_json::to_value(error.to_json()).unwrap()
@@ -190,7 +189,7 @@ mod tests {
     #[test]
     fn hints_of_a_configuration_error_are_data() {
         let env = BTreeMap::<String, String>::new();
-        let location = config::locate(Some("a.json".into()), &env, Path::new("/"));
+        let location = mcp_workbench_config::locate(Some("a.json".into()), &env, Path::new("/"));
         let error = CommandError::config(LoadError::Missing(location)).with_hint("name one");
         let value = in_json(&error);
         let message = "no configuration at `a.json` (from `--config`, full path `/a.json`)";

@@ -16,9 +16,9 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::logging::layer::LogLayer;
 use crate::cli::output::logging::writer::{LogFormat, LogWriter};
-use crate::os::open_log;
-use crate::telemetry;
-use crate::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_core::telemetry;
+use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_os::open_log;
 
 pub(crate) use crate::cli::output::logging::line::LogLine;
 

@@ -18,8 +18,8 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::escape::{escape_controls, escape_json_controls};
 use crate::cli::output::redaction::redact;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::json::RawJson;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) use crate::cli::output::escape::escape_to_line;
 

@@ -10,9 +10,9 @@ use url::Url;
 
 use crate::authoring::import::SecretExtractor;
 use crate::cli::files::secret_variables::SecretVariables;
-use crate::config::syntax::document;
-use crate::settings::Config;
-use crate::telemetry::Redactor;
+use mcp_workbench_config::syntax::document;
+use mcp_workbench_core::telemetry::Redactor;
+use mcp_workbench_settings::Config;
 
 static SECRETS: RwLock<Vec<Redactor>> = RwLock::new(Vec::new());
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cli::output::units::format_count;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// A tool result (MCP, server/tools) as text.
 pub(crate) struct RenderedResult {

@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use indicatif::HumanCount;
 use serde::{Serialize, Serializer};
 
-use crate::telemetry::estimate_tokens;
+use mcp_workbench_core::telemetry::estimate_tokens;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContextSize {

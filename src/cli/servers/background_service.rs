@@ -11,15 +11,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::authoring::service::{self, ServiceManager, UserService};
-use crate::backend::launch::capture::{CaptureCommand, capture_all};
-use crate::backend::launch::detached::detach;
-use crate::backend::launch::is_passed_on;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
-use crate::config;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::{ProcessHandle, read_input_text};
-use crate::telemetry::process_registry::{self, ProcessRecord};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::launch::capture::{CaptureCommand, capture_all};
+use mcp_workbench_core::backend::launch::detached::detach;
+use mcp_workbench_core::backend::launch::is_passed_on;
+use mcp_workbench_core::telemetry::process_registry::{self, ProcessRecord};
+use mcp_workbench_os::{ProcessHandle, read_input_text};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -171,10 +170,10 @@ fn spawn_detached(service: &UserService, config: &Path) -> Result<(), String> {
 /// Returns the variables that the configuration takes from this process's environment and that may
 /// differ in the service. Excludes variables that every server gets and those in the secrets file.
 pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
-    let secrets = config::secrets_env_path(config);
+    let secrets = mcp_workbench_config::secrets_env_path(config);
     let kept = read_input_text(&secrets).unwrap_or_default();
-    let (kept, _) = config::parse_secrets_env(&secrets, &kept);
-    let mut own: Vec<String> = config::variable_names(text)
+    let (kept, _) = mcp_workbench_config::parse_secrets_env(&secrets, &kept);
+    let mut own: Vec<String> = mcp_workbench_config::variable_names(text)
         .into_iter()
         .filter(|name| !is_passed_on(name) && !kept.contains_key(*name) && env.get(name).is_some())
         .map(str::to_owned)

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::app;
-use crate::backend::{LoginScope, ServerTransport};
-use crate::catalog::{DefinitionDrift, Listing};
 use crate::cli::args::GlobalArgs;
 use crate::cli::gateways::{pool_options, without_policy};
 use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
-use crate::gateway::Caller;
-use crate::name::{ServerName, ServerRef};
-use crate::policy::ToolTraits;
-use crate::settings::{Config, DriftPolicy, MACROS, ServerConfig};
-use crate::toolbox::ServerView;
+use mcp_workbench_core::backend::{LoginScope, ServerTransport};
+use mcp_workbench_core::catalog::{DefinitionDrift, Listing};
+use mcp_workbench_core::gateway::Caller;
+use mcp_workbench_core::policy::ToolTraits;
+use mcp_workbench_core::toolbox::ServerView;
+use mcp_workbench_names::{ServerName, ServerRef};
+use mcp_workbench_settings::{Config, DriftPolicy, MACROS, ServerConfig};
 
 /// The servers' tools by their own names. Servers without a cached listing are absent.
 pub(crate) type CachedTools = HashMap<ServerRef, Vec<(String, ToolTraits)>>;

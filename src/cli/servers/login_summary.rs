@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::LoginScope;
 use crate::cli::args::GlobalArgs;
-use crate::login::{LoginRegistry, LoginStorage, LoginTarget, SignInStatus};
-use crate::name::AgentName;
-use crate::settings::{AccountScope, Launch, ServerConfig};
+use mcp_workbench_core::backend::LoginScope;
+use mcp_workbench_login::{LoginRegistry, LoginStorage, LoginTarget, SignInStatus};
+use mcp_workbench_names::AgentName;
+use mcp_workbench_settings::{AccountScope, Launch, ServerConfig};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

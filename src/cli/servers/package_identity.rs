@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::env::EnvSource;
-use crate::os::read_input_text;
-use crate::settings::{Ecosystem, LockedPackage, Package, StdioLaunch, VersionRequest};
+use mcp_workbench_config::env::EnvSource;
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_settings::{Ecosystem, LockedPackage, Package, StdioLaunch, VersionRequest};
 
 mod npm;
 mod python;

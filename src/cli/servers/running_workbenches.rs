@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count};
 use crate::cli::runtime::block_on;
-use crate::telemetry::process_registry::{self, ProcessRecord};
+use mcp_workbench_core::telemetry::process_registry::{self, ProcessRecord};
 
 pub(crate) fn running_workbenches(global: &GlobalArgs) -> Result<Vec<ProcessRecord>, CommandError> {
     process_registry::read_processes(&global.resolve_cache_dir()?)

@@ -1,6 +1,6 @@
 //! Servers as the user names them: `server` or `toolbox/server`.
 
-use crate::settings::Config;
+use mcp_workbench_settings::Config;
 
 /// Returns `true` if `wanted` is the server's name, alone or after its toolbox.
 pub(crate) fn is_named(toolbox: &str, server: &str, wanted: &str) -> bool {

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 
 use url::Url;
 
-use crate::catalog::{ToolDefinition, shorten};
-use crate::json::RawJson;
 use crate::lint::{ScanInput, scan};
-use crate::name::untrusted_text;
+use mcp_workbench_core::catalog::{ToolDefinition, shorten};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::json::RawJson;
 
 mod known;
 mod tool_words;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::catalog::{ToolDefinition, shorten};
 use crate::cli::output::{Spinner, print};
-use crate::gateway::{AgentHandle, FailedServer, Gateway, Snapshot, StartPriority};
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::ToolboxConfig;
+use mcp_workbench_core::catalog::{ToolDefinition, shorten};
+use mcp_workbench_core::gateway::{AgentHandle, FailedServer, Gateway, Snapshot, StartPriority};
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::ToolboxConfig;
 
 /// In characters.
 const SPINNER: usize = 70;

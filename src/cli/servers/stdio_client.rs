@@ -8,17 +8,17 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::handshake::{self, HandshakeResult};
-use crate::backend::launch::{self, Process};
-use crate::backend::listing_reader::{self, ListKinds};
-use crate::backend::server_quota::ServerQuota;
-use crate::backend::{Era, PoolOptions, StderrTail};
-use crate::catalog::{Listing, ToolDefinition};
-use crate::json::{self as raw_json, RawJson};
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::{Limits, Protocol, ServerLimits, StdioLaunch};
-use crate::wire::incoming::IncomingMessage;
-use crate::wire::server::{self, ServerConnection};
+use mcp_workbench_core::backend::handshake::{self, HandshakeResult};
+use mcp_workbench_core::backend::launch::{self, Process};
+use mcp_workbench_core::backend::listing_reader::{self, ListKinds};
+use mcp_workbench_core::backend::server_quota::ServerQuota;
+use mcp_workbench_core::backend::{Era, PoolOptions, StderrTail};
+use mcp_workbench_core::catalog::{Listing, ToolDefinition};
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::{Limits, Protocol, ServerLimits, StdioLaunch};
+use mcp_workbench_wire::incoming::IncomingMessage;
+use mcp_workbench_wire::json::{self as raw_json, RawJson};
+use mcp_workbench_wire::server::{self, ServerConnection};
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 

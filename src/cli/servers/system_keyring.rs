@@ -7,10 +7,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::backend::launch::capture::{CaptureCommand, CapturedOutput, capture_with_input};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::login;
-use crate::os::Platform;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::launch::capture::{
+    CaptureCommand, CapturedOutput, capture_with_input,
+};
+use mcp_workbench_os::Platform;
 
 const SERVICE: &str = "mcp-workbench";
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,7 +21,7 @@ const HINT: &str = "install `secret-tool` (package `libsecret-tools`) and unlock
 
 pub(crate) struct SystemKeyring;
 
-impl login::Keyring for SystemKeyring {
+impl mcp_workbench_login::Keyring for SystemKeyring {
     fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let answer = ask(&["lookup"], name, &[])?;
         match (answer.is_success, answer.said.is_empty()) {

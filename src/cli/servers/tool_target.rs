@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::cli::output::{CommandError, did_you_mean, quoted};
-use crate::name::{self, ServerName, ToolId, ToolboxName};
-use crate::settings::Config;
+use mcp_workbench_names::{ServerName, ToolId, ToolboxName};
+use mcp_workbench_settings::Config;
 
 const FORMS: &str =
     "name the tool as `toolbox/server/tool`, `server:tool` or `toolbox__server__tool`";
@@ -130,7 +130,7 @@ fn unknown(config: &Config, names: &[String]) -> CommandError {
     let wanted = wanted.split("__").next().unwrap_or_default();
     let known: BTreeSet<&str> =
         servers(config).flat_map(|(toolbox, server)| [toolbox, server]).collect();
-    let near = name::nearest(wanted, known.iter().copied(), MAX_SUGGESTIONS);
+    let near = mcp_workbench_names::nearest(wanted, known.iter().copied(), MAX_SUGGESTIONS);
     let is_bare = names.len() == 1 && wanted == written;
     if is_bare && near.is_empty() {
         error.with_hint(format!(
@@ -218,7 +218,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config;
 
     fn resolved(words: &[&str]) -> Result<(String, Vec<String>), String> {
         let file = json!({"toolboxes": {
@@ -227,7 +226,12 @@ mod tests {
             "work": {"description": "w", "mcpServers": {"notes": {"command": "x"}}},
         }, "mcpServers": {"git": {"command": "x"}}});
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let target = CallTarget::resolve(&words, &config).map_err(|error| error.to_string())?;

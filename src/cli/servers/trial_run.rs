@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::authoring::import::{CandidateServer, TrialOutcome};
-use crate::catalog::ToolDefinition;
 use crate::cli::args::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::gateways::{with_gateway, without_policy};
@@ -14,11 +13,12 @@ use crate::cli::output::{CommandError, register_secrets};
 use crate::cli::servers::server_phrase::ServerTexts;
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, ConfigLocation, Severity};
-use crate::gateway::{FailedServer, Gateway};
-use crate::name::ServerRef;
-use crate::settings::{Config, Launch};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::{ConfigLocation, Severity};
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::gateway::{FailedServer, Gateway};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, Launch};
 
 /// Results by server, in the order of the servers.
 #[derive(Debug)]
@@ -95,7 +95,8 @@ fn configuration(
         return Err(failed(reason, "write the value itself"));
     }
     let text = server.trial_config();
-    let loaded = config::parse(&text, Path::new("workbench-config.json"), folder, environment);
+    let loaded =
+        mcp_workbench_config::parse(&text, Path::new("workbench-config.json"), folder, environment);
     let config = match loaded {
         Ok(loaded) => loaded.config,
         Err(report) => {

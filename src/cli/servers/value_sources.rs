@@ -12,15 +12,15 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use crate::app::ValueRefresh;
-use crate::backend::StartError;
-use crate::backend::launch::capture::{CaptureCommand, capture_all};
-use crate::config::LoadedConfig;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::secret_values::{
+use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::secret_values::{
     MAX_VALUE_BYTES, ResolvedSecrets, SecretError, SecretResolver, SecretValue,
 };
-use crate::os::Platform;
-use crate::settings::{AuthConfig, SecretRef, ServerConfig, ToolboxConfig};
+use mcp_workbench_core::backend::StartError;
+use mcp_workbench_core::backend::launch::capture::{CaptureCommand, capture_all};
+use mcp_workbench_os::Platform;
+use mcp_workbench_settings::{AuthConfig, SecretRef, ServerConfig, ToolboxConfig};
 
 mod file;
 

@@ -1,14 +1,14 @@
 //! The configuration as the admin interface sees it: redacted, checked, and with a patch that
 //! removes unused tools.
 
-use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
 use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks;
 use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::{CommandError, print, redact};
-use crate::config::{self, LoadError, Severity};
-use crate::name::untrusted_text;
-use crate::os::read_input_text;
+use mcp_workbench_config::{LoadError, Severity};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_serve::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
 
 pub(crate) fn admin_config(global: &GlobalArgs, file: &str) -> ConfigSource {
     let (of_patch, of_findings) = (global.clone(), global.clone());
@@ -65,7 +65,7 @@ fn findings(global: &GlobalArgs) -> Result<(Option<String>, Vec<ConfigFinding>),
     Ok((text, found.iter().map(finding).collect()))
 }
 
-fn finding(found: &config::Finding) -> ConfigFinding {
+fn finding(found: &mcp_workbench_config::Finding) -> ConfigFinding {
     let severity = match found.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

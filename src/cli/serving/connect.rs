@@ -15,11 +15,11 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, logging, print};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::background_service;
-use crate::config::env::ProcessEnv;
-use crate::os::read_input_text;
-use crate::settings::Limits;
-use crate::wire::http_client::StaticHeaders;
-use crate::wire::http_client::bridge::{BridgeOutcome, BridgeUpstream};
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_os::read_input_text;
+use mcp_workbench_settings::Limits;
+use mcp_workbench_wire::http_client::StaticHeaders;
+use mcp_workbench_wire::http_client::bridge::{BridgeOutcome, BridgeUpstream};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -14,13 +14,13 @@ use crate::cli::servers::value_sources::ValueCache;
 use crate::cli::serving::reload_source;
 use crate::cli::serving::serve_loaded::serve_loaded;
 use crate::cli::serving::serving_args::ServingArgs;
-use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigReport, Finding, LoadError, LoadedConfig};
-use crate::name::{ServerName, ToolboxName, nearest};
-use crate::settings::{
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_config::{ConfigReport, Finding, LoadError, LoadedConfig};
+use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_names::{ServerName, ToolboxName, nearest};
+use mcp_workbench_settings::{
     Config, Isolation, Launch, ServerConfig, StdioLaunch, ToolMode, ToolboxConfig,
 };
-use crate::telemetry::process_registry::ProcessFiles;
 
 const USAGE: &str = "\
 mcp-workbench expose [OPTIONS] --http <ADDRESS> <SERVER>
@@ -169,7 +169,7 @@ fn config_for_command(words: &[String], folder: &Path) -> Result<LoadedConfig, C
     let file = Path::new("the command line");
     // The words are set afterward, so that `${…}` in them isn't expanded.
     let text = format!("{{\"mcpServers\": {{\"{COMMAND_SERVER}\": {{\"command\": \"x\"}}}}}}");
-    let loaded = config::parse(&text, file, folder, &ProcessEnv);
+    let loaded = mcp_workbench_config::parse(&text, file, folder, &ProcessEnv);
     let loaded = loaded.map_err(CommandError::invalid_config)?;
     let mut loaded = with_run_context(loaded, None, folder);
     loaded.findings.clear();

@@ -2,8 +2,8 @@
 
 use url::Url;
 
-use crate::config::env::EnvSource;
-use crate::config::otlp_traces_url;
+use mcp_workbench_config::env::EnvSource;
+use mcp_workbench_config::otlp_traces_url;
 
 /// Standard environment variables of OpenTelemetry.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::app::ReloadSource;
-use crate::config::{ConfigReport, Finding, LoadError, LoadedConfig};
-use crate::settings::{AnonymousPolicy, Config, TlsConfig};
+use mcp_workbench_config::{ConfigReport, Finding, LoadError, LoadedConfig};
+use mcp_workbench_settings::{AnonymousPolicy, Config, TlsConfig};
 
 /// Hint for an address that would accept unauthenticated clients.
 pub(crate) const AUTH_HINT: &str = "create access tokens with `mcp-workbench token <agent>` and add them to \

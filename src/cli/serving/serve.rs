@@ -10,8 +10,8 @@ use crate::cli::servers::value_sources::ValueCache;
 use crate::cli::serving::serve_loaded::serve_loaded;
 use crate::cli::serving::serving_args::ServingArgs;
 #[cfg(feature = "test-fakes")]
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
 
 /// Serializes every stored record and reads it back, if set. The value names a member that session
 /// records lose.
@@ -55,7 +55,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "test-fakes")]
     if let Some(without) = ProcessEnv.get(REHEARSAL) {
-        crate::state::round_trip::begin(without);
+        mcp_workbench_core::state::round_trip::begin(without);
     }
     let values = Arc::<ValueCache>::default();
     let loaded = global

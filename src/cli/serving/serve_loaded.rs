@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::admin::socket;
 use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions};
-use crate::backend::{PoolOptions, ServedAgents};
 use crate::cli::access::access_diff;
 use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks::RemarkLogger;
@@ -23,13 +21,15 @@ use crate::cli::serving::reload_source::{
     self, AUTH_HINT, open_access_reason, override_tls_files, reject_broken, reject_open_access,
 };
 use crate::cli::serving::serving_args::ServingArgs;
-use crate::config::LoadedConfig;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::http::{DefaultAccess, DrainTimeouts, TlsCertificates};
-use crate::redis_store::RedisTarget;
-use crate::settings::{Config, StoreUrl, TlsConfig};
-use crate::telemetry::Telemetry;
-use crate::telemetry::process_registry::{ProcessFiles, ProcessRecord};
+use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::{PoolOptions, ServedAgents};
+use mcp_workbench_core::telemetry::Telemetry;
+use mcp_workbench_core::telemetry::process_registry::{ProcessFiles, ProcessRecord};
+use mcp_workbench_http::{DefaultAccess, DrainTimeouts, TlsCertificates};
+use mcp_workbench_redis::RedisTarget;
+use mcp_workbench_serve::admin::socket;
+use mcp_workbench_settings::{Config, StoreUrl, TlsConfig};
 
 /// The default of `--shutdown-timeout`.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);

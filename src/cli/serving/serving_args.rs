@@ -8,9 +8,9 @@ use std::time::Duration;
 use url::Url;
 
 use crate::cli::args::{GlobalArgs, duration};
-use crate::config::otlp_traces_url;
-use crate::settings::StoreUrl;
-use crate::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_config::otlp_traces_url;
+use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
+use mcp_workbench_settings::StoreUrl;
 
 // Without a doc comment, which would replace the description of the commands.
 #[derive(Debug, Default, clap::Args)]

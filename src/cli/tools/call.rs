@@ -8,20 +8,20 @@ use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::gateways::with_recording_gateway;
 use crate::cli::output::tool_result::progress;
 use crate::cli::output::{CommandError, RenderedResult, Spinner, print, redact};
 use crate::cli::servers::tool_target::{CallTarget, pairs, pairs_to_json};
 use crate::cli::tools::call_error::call_error;
-use crate::gateway::{
+use mcp_workbench_core::backend::{RpcOutcome, ServerRequest, events};
+use mcp_workbench_core::gateway::{
     AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, StartPriority,
 };
-use crate::json::RawJson;
-use crate::name::ToolId;
-use crate::policy::Policies;
-use crate::settings::{MACROS, ServerConfig, ToolboxConfig};
+use mcp_workbench_core::policy::Policies;
+use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::{MACROS, ServerConfig, ToolboxConfig};
+use mcp_workbench_wire::json::RawJson;
 
 const EXAMPLES: &str = "\
 Examples:

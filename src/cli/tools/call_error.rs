@@ -1,10 +1,9 @@
 //! Errors of calls, with hints that name commands.
 
-use crate::backend;
 use crate::cli::output::{CommandError, Symptom, did_you_mean, quoted};
-use crate::exposure;
-use crate::gateway::CallError;
-use crate::name;
+use mcp_workbench_core::backend;
+use mcp_workbench_core::gateway::CallError;
+use mcp_workbench_serve::exposure;
 
 const MAX_SUGGESTIONS: usize = 3;
 
@@ -13,7 +12,7 @@ const MAX_SUGGESTIONS: usize = 3;
 pub(crate) fn call_error(error: &CallError) -> CommandError {
     let suggestion = |wanted: &str, known: &[String], otherwise: &str| {
         let known = known.iter().map(String::as_str);
-        match name::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
+        match mcp_workbench_names::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
             [] if known.len() == 0 => {
                 "none is available to this agent; use `--agent NAME` for another agent".to_owned()
             }

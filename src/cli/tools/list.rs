@@ -18,10 +18,10 @@ use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};
 use crate::cli::tools::call_error::call_error;
-use crate::gateway::Gateway;
-use crate::name::{AgentName, ServerRef};
-use crate::settings::ToolboxConfig;
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::gateway::Gateway;
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::{AgentName, ServerRef};
+use mcp_workbench_settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,6 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::catalog::rank::{ScoreCutoff, absent_services_message};
-use crate::catalog::shorten;
 use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::gateways::with_gateway;
 use crate::cli::output::print::to_raw_value;
@@ -15,8 +13,10 @@ use crate::cli::output::{Align, CommandError, Table, escape_to_line, format_coun
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::startup;
 use crate::cli::tools::call_error::call_error;
-use crate::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
-use crate::settings::ToolboxConfig;
+use mcp_workbench_core::catalog::rank::{ScoreCutoff, absent_services_message};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
+use mcp_workbench_settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
 Examples:

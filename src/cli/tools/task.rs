@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
-use crate::backend::events;
-use crate::catalog::shorten;
 use crate::cli::args::GlobalArgs;
 use crate::cli::gateways::with_recording_gateway;
 use crate::cli::output::{CommandError, RenderedResult, print};
 use crate::cli::servers::tool_target::{pairs, pairs_to_json};
-use crate::gateway::{AgentHandle, Caller, Gateway, RequestContext};
-use crate::json::RawJson;
-use crate::navigator::{
+use mcp_workbench_core::backend::events;
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{AgentHandle, Caller, Gateway, RequestContext};
+use mcp_workbench_serve::navigator::{
     self, Candidate, ChoiceOption, NavigationStep, NavigationTask, TaskError, TaskErrorKind,
     TaskOutcome, ToolOutcome,
 };
+use mcp_workbench_wire::json::RawJson;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use mcp_workbench::json::RawJson;
-use mcp_workbench::json::definition_text::canonical_definition;
-use mcp_workbench::settings::{
+use mcp_workbench_settings::{
     Config, DefinitionDigest, DefinitionVariant, LockedDefinition, LockedDefinitions, LockedServer,
     Lockfile,
 };
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::definition_text::canonical_definition;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

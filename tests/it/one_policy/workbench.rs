@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::{PoolOptions, ServedAgents};
-use mcp_workbench::config;
-use mcp_workbench::frontend::{self, AppState, StreamDrain};
-use mcp_workbench::gateway::{Caller, GatewayRegistry};
-use mcp_workbench::http::{self, DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
-use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
-use mcp_workbench::settings::Config;
+use mcp_workbench_core::backend::{PoolOptions, ServedAgents};
+use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
+use mcp_workbench_http::{DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
+use mcp_workbench_names::{AgentName, ServerName, ToolboxName};
+use mcp_workbench_serve::frontend::{self, AppState, StreamDrain};
+use mcp_workbench_settings::Config;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
@@ -45,7 +44,8 @@ pub(crate) struct Doors {
 
 pub(crate) fn checked(config: &Value) -> Option<Config> {
     let (file, env) = (Path::new("workbench-config.json"), BTreeMap::new());
-    let loaded = config::parse(&config.to_string(), file, Path::new("/"), &env).ok()?;
+    let loaded =
+        mcp_workbench_config::parse(&config.to_string(), file, Path::new("/"), &env).ok()?;
     let mut config = loaded.config;
     config.policy.working_directory = Some(FOLDER.into());
     Some(config)
@@ -161,7 +161,8 @@ impl Workbench {
         let ending = DrainControl { draining, grace: DrainTimeouts::default(), shutdown };
         let (app, tasks) = (self.app.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
-            http::serve(app, listening, DefaultAccess::default(), &tasks, ending).await;
+            mcp_workbench_http::serve(app, listening, DefaultAccess::default(), &tasks, ending)
+                .await;
         });
     }
 

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use pretty_assertions::assert_eq;
 use regex::Regex;
 
-use crate::tidy::text::{files, read, sources};
+use crate::tidy::text::{Source, files, read, sources};
 
 /// Maximum length of the document in lines. Details belong in the module comments.
 const MAX_LINES: usize = 250;
 /// Maximum number of files that the way of one call may name.
 const MAX_FILES: usize = 12;
 
-/// Returns the source files that a text names, as paths within the `src` of a crate.
+/// Returns the source files that a text names, as paths that start with a module.
 fn named_files(text: &str) -> BTreeSet<String> {
     let file = Regex::new(r"`([\w/]+\.rs)`").expect("a pattern");
     file.captures_iter(text).map(|found| found[1].to_owned()).collect()
@@ -51,10 +51,7 @@ fn architecture_is_short_and_names_existing_files() {
     let document = read("ARCHITECTURE.md");
     let lines = document.lines().count();
     assert!(lines <= MAX_LINES, "{lines} lines: move details to module comments");
-    let sources: BTreeSet<String> = sources()
-        .iter()
-        .filter_map(|source| source.path_in_crate().strip_prefix("src/").map(str::to_owned))
-        .collect();
+    let sources: BTreeSet<String> = sources().iter().filter_map(Source::module_file).collect();
     let missing: Vec<_> = named_files(&document).difference(&sources).cloned().collect();
     assert_eq!(missing, [""; 0], "named files that don't exist");
 }

@@ -7,8 +7,8 @@ use regex::Regex;
 
 use crate::tidy::text::{Source, is_word, program};
 
-/// A Rust path from the crate root, such as `["config", "file", "load"]`. Module names are unique
-/// across crates and each crate root imports the modules it uses, so paths omit the crate.
+/// A Rust path that starts with a module of the tables, such as `["config", "file", "load"]`. Their
+/// names are unique, so paths omit the crate.
 type Path = Vec<String>;
 
 /// One leaf of a `use` tree.
@@ -31,10 +31,9 @@ struct Module {
 /// The modules of the program by path.
 struct Modules(BTreeMap<Path, Module>);
 
-/// Returns the path of a file's module: empty for `src/lib.rs`, `["a", "b"]` for `src/a/b.rs`.
+/// Returns the path of a file's module: empty for `lib.rs`, `["a", "b"]` for `a/b.rs`.
 fn module_path(file: &str) -> Path {
-    let inside = file.trim_start_matches("src/").trim_end_matches(".rs");
-    let parts = inside.split('/').filter(|part| *part != "lib");
+    let parts = file.trim_end_matches(".rs").split('/').filter(|part| *part != "lib");
     parts.map(str::to_owned).collect()
 }
 
@@ -80,22 +79,20 @@ fn collect_imports(tree: &str, prefix: &[String], is_reexport: bool, found: &mut
 impl Modules {
     fn new(sources: &[Source]) -> Self {
         let import = Regex::new(r"(\bpub(?:\([^)]*\))?\s+)?\buse\s+([^;]*);").expect("a pattern");
-        // Crate roots under `crates/` have only module declarations and imports.
-        let is_crate_root = |source: &Source| {
-            source.crate_name().is_some() && source.path_in_crate() == "src/lib.rs"
-        };
-        let sources = sources.iter().filter(|source| !is_crate_root(source));
-        let modules = sources.map(|source| {
-            let code = source.program();
+        let modules = sources.iter().filter_map(|source| {
+            let file = source.module_file()?;
+            // The root of a crate with several modules only declares them.
+            if source.crate_name().is_some() && file == "lib.rs" {
+                return None;
+            }
+            let code = source.code_with_module_paths();
             let mut imports = Vec::new();
             for found in import.captures_iter(&code) {
                 collect_imports(&found[2], &[], found.get(1).is_some(), &mut imports);
             }
             let body = import.replace_all(&code, "").into_owned();
-            (
-                module_path(source.path_in_crate()),
-                Module { file: source.path.clone(), imports, body },
-            )
+            let module = Module { file: source.path.clone(), imports, body };
+            Some((module_path(&file), module))
         });
         Self(modules.collect())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use mcp_workbench::config;
+use mcp_workbench_config as config;
 use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::Value;

@@ -44,23 +44,23 @@ fn module_table(document: &str) -> Vec<Row> {
     rows
 }
 
-/// Returns the top-level module of a file: the folder or file directly under its crate's `src`.
-/// `None` for `main.rs` and `lib.rs`.
-fn module_of(source: &Source) -> Option<&str> {
-    let name = source.path_in_crate().strip_prefix("src/")?.split('/').next()?;
+/// Returns the module of a file. `None` for `main.rs` and for a `lib.rs` of several modules.
+pub(super) fn module_of(source: &Source) -> Option<String> {
+    let file = source.module_file()?;
+    let name = file.split('/').next()?;
     let name = name.strip_suffix(".rs").unwrap_or(name);
-    (!matches!(name, "main" | "lib")).then_some(name)
+    (!matches!(name, "main" | "lib")).then(|| name.to_owned())
 }
 
 /// Returns the other modules that a file names in `use` or inline paths, including `rmcp`.
 fn used_modules(source: &Source) -> BTreeSet<String> {
     let path = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern");
     let own = module_of(source).unwrap_or_default();
-    let code = source.program();
+    let code = source.code_with_module_paths();
     path.captures_iter(&code)
         .filter_map(|found| found.get(1).or(found.get(2)))
         .map(|found| found.as_str().to_owned())
-        .filter(|name| name != own)
+        .filter(|name| *name != own)
         .collect()
 }
 
@@ -153,20 +153,18 @@ fn modules_use_only_allowed_edges() {
 // invariant: edges-match-tables
 #[test]
 fn module_table_lists_exactly_the_declared_modules() {
-    let mut declared = declared_modules("src/lib.rs");
-    for row in crate_table(&read("ARCHITECTURE.md")) {
-        declared.extend(declared_modules(&format!("crates/{}/src/lib.rs", row.name)));
-    }
+    let declared: BTreeSet<String> = program().iter().filter_map(module_of).collect();
     let rows = read_module_table();
     let listed: BTreeSet<String> = rows.iter().map(|row| row.module.clone()).collect();
     assert_eq!(listed, declared);
     assert_eq!(listed.len(), rows.len(), "a module occurs twice in the table");
 }
 
-/// Returns the modules that a crate root declares.
-fn declared_modules(root: &str) -> BTreeSet<String> {
-    let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
-    module.captures_iter(&read(root)).map(|found| found[1].to_owned()).collect()
+/// Returns the modules of a crate in `crates/`.
+fn modules_of(crate_name: &str) -> BTreeSet<String> {
+    let mut sources = program();
+    sources.retain(|source| source.crate_name() == Some(crate_name));
+    sources.iter().filter_map(module_of).collect()
 }
 
 /// One row of the crate table.
@@ -241,7 +239,7 @@ fn crates_depend_only_on_needed_crates_above() {
     let crate_of = |module: &String| rows.iter().find(|row| row.modules.contains(module));
     let modules_table = read_module_table();
     for row in &rows {
-        assert_eq!(declared_modules(&format!("crates/{}/src/lib.rs", row.name)), row.modules);
+        assert_eq!(modules_of(&row.name), row.modules);
         let manifest = read(&format!("crates/{}/Cargo.toml", row.name));
         let named = workspace_dependencies(&manifest, "dependencies");
         assert_eq!(named, row.may_use, "dependencies of `{}` in its manifest", row.name);
@@ -269,7 +267,7 @@ fn allowed_edges_are_used() {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in program() {
         if let Some(module) = module_of(&source) {
-            let edges = all.entry(module.to_owned()).or_default();
+            let edges = all.entry(module).or_default();
             edges.extend(used_modules(&source));
         }
     }
@@ -295,7 +293,7 @@ fn only_gateway_uses_backends_directly() {
     let found = used_backend_names("use crate::backend::{self, Pool};\nbackend::Live::new()");
     assert!(found.contains("Pool") && found.contains("Live"));
     for source in program() {
-        if !matches!(module_of(&source), Some("exposure" | "frontend" | "http")) {
+        if !matches!(module_of(&source).as_deref(), Some("exposure" | "frontend" | "http")) {
             continue;
         }
         for name in used_backend_names(&source.program()) {
@@ -315,7 +313,7 @@ fn main_uses_only_cli() {
     let used: Vec<&str> =
         path.captures_iter(&main).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert_eq!(used, ["cli"]);
-    assert_eq!(mcp_workbench::name::PROGRAM, env!("CARGO_PKG_NAME"));
+    assert_eq!(mcp_workbench_names::PROGRAM, env!("CARGO_PKG_NAME"));
 }
 
 /// Returns the modules that a file imports from the folders in `src/cli`, as `group::module`.

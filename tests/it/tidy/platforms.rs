@@ -42,7 +42,7 @@ fn only_os_crate_distinguishes_platforms() {
             "#[cfg(test)]\nmod tests { #[cfg(unix)] fn f() {} }",
             "// cfg(windows)",
             "list.windows(2)",
-            "use crate::os::Platform;",
+            "use mcp_workbench_os::Platform;",
         ],
     }
     .check_in(&sources);

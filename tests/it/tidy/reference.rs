@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use mcp_workbench::lint::RULES;
-use mcp_workbench::telemetry::METRICS;
+use mcp_workbench_core::telemetry::METRICS;
 use regex::Regex;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ fn item_table(head: &str, items: &[Item]) -> String {
 
 fn error_codes() -> String {
     let item = Regex::new(r"^pub const \w+: i64 = (-\d+);").expect("a pattern");
-    item_table("code", &documented_items(&read("crates/wire/src/wire/code.rs"), &item))
+    item_table("code", &documented_items(&read("crates/wire/src/code.rs"), &item))
 }
 
 /// Returns the table of an enum in `crates/core/src/telemetry`.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use mcp_workbench::config;
+use mcp_workbench_config as config;
 use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::tidy::edges::module_of;
 use crate::tidy::text::{OS, Source, files, program, repository, sources, split};
 
 /// The maximum length of a file in lines.
@@ -20,7 +21,7 @@ const KEY_LISTING_FILES: [&str; 5] = [
     "src/authoring/import/imported_policy.rs",
     "src/authoring/tailor/narrowed.rs",
     "src/cli/configuring/catalog/draft.rs",
-    "crates/config/src/config/loader/dialect_detection.rs",
+    "crates/config/src/loader/dialect_detection.rs",
 ];
 
 /// A construct that only certain files may contain.
@@ -84,7 +85,7 @@ fn only_cli_prints() {
     Rule {
         pattern: r"\be?print(ln)?!|\bio::std(out|err)\b|(^|[^.\w])std(out|err)\(\)",
         // In stdio mode, stdout carries the protocol. `streams.rs` uses it as a socket.
-        only_in: &["src/cli.rs", "src/cli/", "crates/os/src/os/unix/streams.rs"],
+        only_in: &["src/cli.rs", "src/cli/", "crates/os/src/unix/streams.rs"],
         rejects: &[
             "println!()",
             "eprint!(\"{x}\")",
@@ -158,8 +159,8 @@ fn files_are_opened_in_one_place() {
             // Reads the first line of a program that is about to be started.
             "crates/core/src/backend/launch/environment.rs",
             // Read keys and certificates that the configuration names.
-            "crates/redis/src/redis_store/sealing.rs",
-            "crates/redis/src/redis_store/target.rs",
+            "crates/redis/src/sealing.rs",
+            "crates/redis/src/target.rs",
         ],
         rejects: &[
             "std::fs::read(path)",
@@ -178,14 +179,17 @@ fn files_are_opened_in_one_place() {
 fn only_env_file_reads_environment_variables() {
     Rule {
         pattern: r"\benv::(vars?(_os)?|home_dir|temp_dir|set_var|remove_var)\b|\bstd::env::\{",
-        only_in: &["crates/config/src/config/env.rs"],
+        only_in: &["crates/config/src/env.rs"],
         rejects: &[
             "std::env::var(\"HOME\")",
             "env::vars_os()",
             "use std::env::{self, var};",
             "std::env::home_dir()",
         ],
-        accepts: &["env!(\"CARGO_PKG_NAME\")", "use crate::config::env::{EnvSource, ProcessEnv};"],
+        accepts: &[
+            "env!(\"CARGO_PKG_NAME\")",
+            "use mcp_workbench_config::env::{EnvSource, ProcessEnv};",
+        ],
     }
     .check();
 }
@@ -219,7 +223,7 @@ fn only_cli_reads_working_directory_and_arguments() {
 fn only_one_file_uses_unsafe() {
     Rule {
         pattern: r"\bunsafe\b",
-        only_in: &["crates/os/src/os/unix/processes.rs"],
+        only_in: &["crates/os/src/unix/processes.rs"],
         rejects: &["unsafe { f() }", "unsafe fn f() {}"],
         accepts: &["#[expect(unsafe_code)]", "// unsafe"],
     }
@@ -228,16 +232,11 @@ fn only_one_file_uses_unsafe() {
 
 /// Modules that neither wait nor do I/O, except to read configuration files.
 const PURE: [&str; 9] =
-    ["settings", "config", "authoring", "lint", "catalog", "policy", "toolbox", "name", "json"];
+    ["settings", "config", "authoring", "lint", "catalog", "policy", "toolbox", "names", "json"];
 
 fn pure_sources() -> Vec<Source> {
     let mut sources = program();
-    sources.retain(|source| {
-        PURE.iter().any(|module| {
-            source.path_in_crate() == format!("src/{module}.rs")
-                || source.path_in_crate().starts_with(&format!("src/{module}/"))
-        })
-    });
+    sources.retain(|source| module_of(source).is_some_and(|module| PURE.contains(&&*module)));
     sources
 }
 
@@ -262,10 +261,7 @@ fn pure_modules_do_no_io() {
             r"|\.(exists|is_dir|is_file|is_symlink|metadata|read_dir|canonicalize)\(",
         ),
         // These only read the configuration file or folder.
-        only_in: &[
-            "crates/config/src/config/loader/file.rs",
-            "crates/config/src/config/loader/disk.rs",
-        ],
+        only_in: &["crates/config/src/loader/file.rs", "crates/config/src/loader/disk.rs"],
         rejects: &[
             "std::fs::read(path)",
             "use std::fs;",
@@ -294,7 +290,7 @@ fn imports_have_no_globs() {
     Rule {
         pattern: r"::\s*\*|\buse\s[^;]*\*",
         only_in: &[],
-        rejects: &["use crate::name::*;", "pub use std::{fmt, io::*};"],
+        rejects: &["use mcp_workbench_names::*;", "pub use std::{fmt, io::*};"],
         accepts: &["let x = a * b;", "use std::fmt;", "let y = *x;", "f(Kind::A, *b)"],
     }
     .check();
@@ -422,7 +418,7 @@ fn configuration_keys_are_described_once() {
     let listing: BTreeSet<String> = program()
         .iter()
         .filter(|source| {
-            ["crates/config/src/config", "src/authoring", "src/cli"]
+            ["crates/config/src", "src/authoring", "src/cli"]
                 .iter()
                 .any(|module| is_in(source, module))
         })

@@ -6,9 +6,15 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 use proc_macro2::{TokenStream, TokenTree};
+use regex::{Captures, Regex};
 
 /// The only crate with platform-specific code.
 pub(super) const OS: &str = "crates/os/";
+
+/// The crates that are one module. `wire` also has `json`. In other crates, each file and folder
+/// directly under `src/` is a module.
+const ONE_MODULE: [&str; 8] =
+    ["config", "http", "login", "names", "os", "redis", "settings", "wire"];
 
 pub(super) struct Source {
     /// The path from the repository root, with `/` as separator.
@@ -32,6 +38,45 @@ impl Source {
     pub(super) fn path_in_crate(&self) -> &str {
         let rest = self.path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
         rest.map_or(&self.path, |(_, path)| path)
+    }
+
+    /// Returns the path that `ARCHITECTURE.md` uses. It starts with a module of the tables:
+    /// `gateway/a.rs` for `crates/core/src/gateway/a.rs`, and `wire/a.rs` for `crates/wire/src/a.rs`,
+    /// because that crate is one module.
+    pub(super) fn module_file(&self) -> Option<String> {
+        let rest = self.path_in_crate().strip_prefix("src/")?;
+        Some(match self.sole_module() {
+            Some(module) if rest == "lib.rs" => format!("{module}.rs"),
+            Some(module) => format!("{module}/{rest}"),
+            None => rest.to_owned(),
+        })
+    }
+
+    /// Returns the module that is the file's whole crate.
+    fn sole_module(&self) -> Option<&str> {
+        let is_json = self.path_in_crate().starts_with("src/json");
+        self.crate_name().filter(|name| ONE_MODULE.contains(name) && !is_json)
+    }
+
+    /// Returns the code with paths that start at `crate` and a module of the tables.
+    pub(super) fn code_with_module_paths(&self) -> String {
+        let code = self.program();
+        let own = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)").expect("a pattern");
+        let code = match self.sole_module() {
+            Some(module) => own.replace_all(&code, |found: &Captures<'_>| match &found[1] {
+                "json" => "crate::json".to_owned(),
+                item => format!("crate::{module}::{item}"),
+            }),
+            None => code.as_str().into(),
+        };
+        let other = Regex::new(r"\bmcp_workbench_(\w+)\s*::\s*(\w+|\{|\*)").expect("a pattern");
+        let code = other.replace_all(&code, |found: &Captures<'_>| match &found[2] {
+            item if ONE_MODULE.contains(&&found[1]) && item != "json" => {
+                format!("crate::{}::{item}", &found[1])
+            }
+            item => format!("crate::{item}"),
+        });
+        code.into_owned()
     }
 
     /// Returns the folder of the crate under `crates/`. `None` for the root crate.
@@ -156,7 +201,7 @@ pub(super) fn is_word(c: char) -> bool {
 
 /// Blanks each `#[cfg(test)] mod … { … }`. Line numbers don't change.
 pub(super) fn without_tests(code: &str) -> String {
-    let module = regex::Regex::new(r"#\[cfg\(test\)\]\s*mod\s+\w+\s*\{").expect("a pattern");
+    let module = Regex::new(r"#\[cfg\(test\)\]\s*mod\s+\w+\s*\{").expect("a pattern");
     let mut left = code.to_owned();
     while let Some(found) = module.find(&left) {
         let mut depth = 1;

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderName, HeaderValue};
 use sha2::Sha256;
 
-use crate::login::LoginTarget;
+use mcp_workbench_login::LoginTarget;
 
 /// The account that an HTTP server is used with. It contains no token.
 ///

@@ -32,10 +32,10 @@ use crate::backend::{
     ListingRecord, PoolContext, ServerTransport, StartError, StartPriority, VersionedListing,
 };
 use crate::catalog::{DefinitionTracker, Listing};
-use crate::json::RawJson;
 use crate::telemetry::{QuotaKind, ServerRunGuard, ServerStopReason};
-use crate::wire::pacer::Pacer;
-use crate::wire::server::ServerConnection;
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::pacer::Pacer;
+use mcp_workbench_wire::server::ServerConnection;
 
 pub(crate) use crate::backend::actor::waiters::Waiter;
 

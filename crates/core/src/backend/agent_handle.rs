@@ -11,9 +11,9 @@ use serde::Deserialize;
 use crate::backend::events;
 use crate::backend::principal::{AgentId, Principal};
 use crate::backend::quota::{CallerQuota, SubscriptionGuard, SubscriptionLimitError};
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerRef};
-use crate::settings::CallerLimits;
+use mcp_workbench_names::{AgentName, ServerRef};
+use mcp_workbench_settings::CallerLimits;
+use mcp_workbench_wire::json::RawJson;
 
 /// Session affinity: how requests are attributed to the same agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::json::{Member, RawJson};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 const SAMPLING: u16 = 1;
 const SAMPLING_TOOLS: u16 = 1 << 1;

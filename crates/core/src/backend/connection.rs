@@ -15,13 +15,13 @@ use crate::backend::message_router::{InFlightRequest, MessageRouter};
 use crate::backend::principal::ProcessUsers;
 use crate::backend::server_request::AgentEvent;
 use crate::backend::{BackendError, RemoteError, RpcOutcome, VersionedListing, events};
-use crate::json::{Member, RawJson};
-use crate::login::OAuthLogin;
-use crate::name::untrusted_text;
-use crate::wire::UNREADABLE_NAME;
-use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::incoming::error_object;
-use crate::wire::server::{RequestError, RequestEvent, ServerConnection};
+use mcp_workbench_login::OAuthLogin;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::UNREADABLE_NAME;
+use mcp_workbench_wire::code::INTERNAL_ERROR;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::{Member, RawJson};
+use mcp_workbench_wire::server::{RequestError, RequestEvent, ServerConnection};
 
 /// How long a failed call waits for the crash report.
 const CRASH_REPORT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::backend::server_request::AgentEvent;
-use crate::wire::cancellation::Cancellation;
+use mcp_workbench_wire::cancellation::Cancellation;
 
 /// The receiver is gone. The event was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

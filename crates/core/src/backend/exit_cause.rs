@@ -7,9 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 
-use crate::name::untrusted_text;
 use crate::telemetry::Redactor;
-use crate::wire::line::{InputLine, LineReader};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::line::{InputLine, LineReader};
 
 const KEPT_LINES: usize = 8;
 /// Bytes retained of each line.

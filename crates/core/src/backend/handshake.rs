@@ -12,13 +12,13 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::catalog::{ServerCapabilities, shorten};
-use crate::json::{Member, RawJson};
-use crate::name::untrusted_text;
-use crate::settings::{LEGACY_VERSIONS, Protocol};
-use crate::wire::UNREADABLE_NAME;
-use crate::wire::code::UNSUPPORTED_PROTOCOL_VERSION;
-use crate::wire::http_client::HttpTransportError;
-use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::{LEGACY_VERSIONS, Protocol};
+use mcp_workbench_wire::UNREADABLE_NAME;
+use mcp_workbench_wire::code::UNSUPPORTED_PROTOCOL_VERSION;
+use mcp_workbench_wire::http_client::HttpTransportError;
+use mcp_workbench_wire::json::{Member, RawJson};
+use mcp_workbench_wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
 
 /// How long a server may take to close after it rejected a hello.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);

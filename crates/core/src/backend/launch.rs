@@ -34,12 +34,12 @@ use crate::backend::launch::grants::{Grant, GrantRegistry};
 use crate::backend::launch::sandbox::ServerHome;
 use crate::backend::process_reaper::LaunchGuard;
 use crate::backend::watchdog::LAUNCH_ID_VAR;
-use crate::name::PROGRAM;
-use crate::os::{
-    self, Child, ChildGuard, CommandSpec, PinnedPath, Pipe, check_sandbox_support, kill_group,
+use mcp_workbench_names::PROGRAM;
+use mcp_workbench_os::{
+    Child, ChildGuard, CommandSpec, PinnedPath, Pipe, check_sandbox_support, kill_group,
     lead_session, restore_file_limit, terminate_group, widen,
 };
-use crate::settings::{Confinement, Sandbox, StdioLaunch};
+use mcp_workbench_settings::{Confinement, Sandbox, StdioLaunch};
 
 pub use crate::backend::launch::environment::{ChildEnvironment, is_passed_on};
 
@@ -378,5 +378,5 @@ pub(crate) fn spawn_watchdog(
     builder.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
     lead_session(&mut builder);
     restore_file_limit(&mut builder);
-    os::spawn_tracked(|| builder.spawn(), |child| Some(child.id()))
+    mcp_workbench_os::spawn_tracked(|| builder.spawn(), |child| Some(child.id()))
 }

@@ -11,13 +11,13 @@ use crate::backend::server_quota::ServerQuota;
 use crate::catalog::{
     Definition, InvalidEntry, Listing, Prompt, Resource, ResourceTemplate, ToolDefinition, shorten,
 };
-use crate::json::{self, Member, RawJson};
-use crate::name::untrusted_text;
-use crate::settings::ServerLimits;
 use crate::telemetry::QuotaKind;
-use crate::wire::code::METHOD_NOT_FOUND;
-use crate::wire::http_client::HttpTransportError;
-use crate::wire::server::{RequestError, RpcOutcome, ServerConnection};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::ServerLimits;
+use mcp_workbench_wire::code::METHOD_NOT_FOUND;
+use mcp_workbench_wire::http_client::HttpTransportError;
+use mcp_workbench_wire::json::{self, Member, RawJson};
+use mcp_workbench_wire::server::{RequestError, RpcOutcome, ServerConnection};
 
 const MAX_ERROR: usize = 1000;
 /// Maximum malformed entries of one list that are reported one by one.

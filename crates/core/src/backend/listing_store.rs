@@ -26,8 +26,8 @@ use tempfile::NamedTempFile;
 
 use crate::backend::ServerTransport;
 use crate::backend::listing_store::fingerprint::StoreKey;
-use crate::os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
-use crate::settings::Protocol;
+use mcp_workbench_os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
+use mcp_workbench_settings::Protocol;
 
 pub use crate::backend::listing_store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::listing_store::record::ProtocolHint;

@@ -6,17 +6,19 @@ use std::sync::{Arc, Weak};
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::Mutex;
 
-use crate::login::{
-    LoginError, LoginEvent, LoginLimit, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin,
-    RedirectTarget,
-};
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::settings::{AccountScope, HttpLaunch};
 use crate::telemetry::{
     Event, LimitReached, QuotaKind, QuotaOwner, SignInChange, SignInContext, Telemetry,
     learn_secrets,
 };
-use crate::wire::http_client::{BoxFuture, Challenge, Credentials, RetryDecision, StaticHeaders};
+use mcp_workbench_login::{
+    LoginError, LoginEvent, LoginLimit, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin,
+    RedirectTarget,
+};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::{AccountScope, HttpLaunch};
+use mcp_workbench_wire::http_client::{
+    BoxFuture, Challenge, Credentials, RetryDecision, StaticHeaders,
+};
 
 /// Selects the logins that an agent uses.
 #[derive(Clone, Default)]

@@ -29,13 +29,13 @@ use crate::backend::principal::{AgentId, Principal, ProcessUsers};
 use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::server_quota::ServerQuota;
 use crate::backend::server_request::{AgentEvent, ServerRequest};
-use crate::json;
 use crate::policy::ResourceScope;
-use crate::settings::{CallerLimits, ServerLimits};
 use crate::telemetry::{QuotaKind, Redactor};
-use crate::wire::RpcOutcome;
-use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND, UNAVAILABLE};
-use crate::wire::incoming::{IncomingMessage, IncomingRequest, Responder, error_object};
+use mcp_workbench_settings::{CallerLimits, ServerLimits};
+use mcp_workbench_wire::RpcOutcome;
+use mcp_workbench_wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND, UNAVAILABLE};
+use mcp_workbench_wire::incoming::{IncomingMessage, IncomingRequest, Responder, error_object};
+use mcp_workbench_wire::json;
 
 pub(crate) use crate::backend::message_router::routing_table::{Grace, MessageRouter, task_key};
 

@@ -33,13 +33,13 @@ use crate::backend::{
     Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, LastKnownListing,
     LaunchResources, ListingStore, LoginScope, PoolContext, WeakBackend, launch,
 };
-use crate::login::{
-    self, LoginRegistry, LoginStorage, LoginTarget, OAuthLogin, Page, PendingLogin, RedirectTarget,
-};
-use crate::name::AgentName;
-use crate::settings::Config;
 use crate::telemetry::{Telemetry, server_span};
-use crate::wire::memory_pool::MemoryPool;
+use mcp_workbench_login::{
+    LoginRegistry, LoginStorage, LoginTarget, OAuthLogin, Page, PendingLogin, RedirectTarget,
+};
+use mcp_workbench_names::AgentName;
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::memory_pool::MemoryPool;
 
 /// Time limit for stopping all servers.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
@@ -281,7 +281,7 @@ impl Pool {
         &self,
         login: &Arc<OAuthLogin>,
         back: RedirectTarget,
-    ) -> Result<Arc<PendingLogin>, login::LoginError> {
+    ) -> Result<Arc<PendingLogin>, mcp_workbench_login::LoginError> {
         self.signing_in.join(login, back).await
     }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::launch::container::ContainerCleanup;
 use crate::backend::watchdog::{LAUNCH_ID_VAR, Watchdog};
-use crate::os::{self, OrphanReaper};
+use mcp_workbench_os::OrphanReaper;
 
 /// Returns a prefix for launch marks that no other workbench process uses.
 pub(crate) fn name_of_run() -> String {
@@ -106,7 +106,7 @@ impl ProcessReaper {
             });
             if launches.is_disjoint(running) {
                 tracing::debug!(process = orphan, "killing an orphaned process");
-                os::kill(*orphan);
+                mcp_workbench_os::kill(*orphan);
             }
         }
         found.len()
@@ -114,7 +114,7 @@ impl ProcessReaper {
 
     /// Returns `None` if the mark is missing or another workbench's.
     fn launch_of(&self, process: u32) -> Option<u64> {
-        let mark = os::variable_of(process, LAUNCH_ID_VAR)?;
+        let mark = mcp_workbench_os::variable_of(process, LAUNCH_ID_VAR)?;
         mark.strip_prefix(&self.run)?.parse().ok()
     }
 

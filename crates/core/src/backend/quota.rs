@@ -9,9 +9,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::settings::{CallerLimits, Limits};
 use crate::telemetry::{Event, LimitReached, QuotaKind, QuotaOwner, QuotaUsage, Telemetry};
-use crate::wire::memory_pool::{MemoryConsumer, MemoryPool, MemoryPoolConfig, UNMETERED_BYTES};
+use mcp_workbench_settings::{CallerLimits, Limits};
+use mcp_workbench_wire::memory_pool::{
+    MemoryConsumer, MemoryPool, MemoryPoolConfig, UNMETERED_BYTES,
+};
 
 /// Unused quotas are first swept when there are this many.
 const FIRST_SWEEP: usize = 64;

@@ -3,9 +3,9 @@
 use thiserror::Error;
 
 use crate::backend::handshake::message;
-use crate::json::RawJson;
-use crate::login::{LoginTarget, OAuthLogin};
-use crate::wire::http_client::HttpTransportError;
+use mcp_workbench_login::{LoginTarget, OAuthLogin};
+use mcp_workbench_wire::http_client::HttpTransportError;
+use mcp_workbench_wire::json::RawJson;
 
 /// Hint if the server requires authorization but no login is configured.
 pub(crate) const WANTS_TOKEN: &str =

@@ -5,10 +5,10 @@ use crate::backend::message_router::NewSubscription;
 use crate::backend::principal::AgentId;
 use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::{AgentHandle, Backend, BackendConnection, BackendError, StartPriority};
-use crate::json::{self, RawJson};
 use crate::policy::Admission;
-use crate::settings::CallerLimits;
-use crate::wire::server::RpcOutcome;
+use mcp_workbench_settings::CallerLimits;
+use mcp_workbench_wire::json::{self, RawJson};
+use mcp_workbench_wire::server::RpcOutcome;
 
 impl Backend {
     /// Subscribes an agent to a resource, which it knows as `as_known`. The outer error says that

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::backend::BackendSpec;
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::ServerLimits;
 use crate::telemetry::{Event, LimitReached, QuotaKind, QuotaOwner, Telemetry};
-use crate::wire::memory_pool::LimitHook;
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::ServerLimits;
+use mcp_workbench_wire::memory_pool::LimitHook;
 
 /// The limits of a server, and the telemetry that records when it reaches one.
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::json::RawJson;
-use crate::wire::RpcOutcome;
-use crate::wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::RpcOutcome;
+use mcp_workbench_wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::json::RawJson;
 
 #[derive(Debug)]
 pub enum AgentEvent {

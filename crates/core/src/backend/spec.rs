@@ -9,12 +9,12 @@ use url::Url;
 
 use crate::backend::login_scope::LoginCredentials;
 use crate::backend::{Account, ChildEnvironment, ClientCapabilities, LoginScope, StartError};
-use crate::login::OAuthLogin;
-use crate::settings::{
+use crate::telemetry::Redactor;
+use mcp_workbench_login::OAuthLogin;
+use mcp_workbench_settings::{
     HttpLaunch, HttpTransport, Launch, Protocol, ServerConfig, ServerLimits, StdioLaunch,
 };
-use crate::telemetry::Redactor;
-use crate::wire::http_client::{Credentials, StaticHeaders};
+use mcp_workbench_wire::http_client::{Credentials, StaticHeaders};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendSpec {

@@ -24,10 +24,10 @@ use crate::backend::{
     subscriptions,
 };
 use crate::catalog::Listing;
-use crate::settings::Protocol;
 use crate::telemetry::Redactor;
-use crate::wire::http_client::HttpTransportError;
-use crate::wire::server::ServerConnection;
+use mcp_workbench_settings::Protocol;
+use mcp_workbench_wire::http_client::HttpTransportError;
+use mcp_workbench_wire::server::ServerConnection;
 
 /// How long to wait for the last lines of stderr.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);

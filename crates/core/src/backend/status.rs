@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::StderrTail;
 use crate::backend::exit_cause::strip_stderr_tail;
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Maximum characters of a reason or a stderr line.
 const MAX_TEXT: usize = 400;

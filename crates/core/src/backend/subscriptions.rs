@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 use crate::backend::handshake::HandshakeResult;
 use crate::backend::listing_reader::ListKinds;
 use crate::backend::message_router::MessageRouter;
-use crate::json::RawJson;
-use crate::wire::http_client::HttpTransportError;
-use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
+use mcp_workbench_wire::http_client::HttpTransportError;
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
 
 /// Delay before resubscribing when the server has ended a subscription. It doubles while the server
 /// is unreachable or ends each subscription at once, up to `LONGEST_PAUSE`.

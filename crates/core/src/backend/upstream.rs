@@ -11,11 +11,11 @@ use crate::backend::exit_cause::{ExitCause, StderrTail};
 use crate::backend::launch::{self, Process, SpawnOptions, sandbox};
 use crate::backend::server_quota::ServerQuota;
 use crate::backend::{BackendSpec, HttpEndpoint, PoolContext, ServerTransport, StartError};
-use crate::settings::{HttpTransport, StdioLaunch};
 use crate::telemetry::{QuotaKind, Redactor};
-use crate::wire::http_client::{self, ServerAddress, TransportMode};
-use crate::wire::memory_pool::{ReadLimits, ReconnectLimit};
-use crate::wire::server::{self, DisconnectReason, IncomingHandler, ServerConnection};
+use mcp_workbench_settings::{HttpTransport, StdioLaunch};
+use mcp_workbench_wire::http_client::{self, ServerAddress, TransportMode};
+use mcp_workbench_wire::memory_pool::{ReadLimits, ReconnectLimit};
+use mcp_workbench_wire::server::{self, DisconnectReason, IncomingHandler, ServerConnection};
 
 /// Maximum time to read the rest of stderr after the process has ended.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);

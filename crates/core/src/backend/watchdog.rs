@@ -12,7 +12,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::backend::launch::container::ContainerCleanup;
-use crate::os::{self, ChildGuard, kill_group};
+use mcp_workbench_os::{ChildGuard, kill_group};
 
 pub(crate) const LAUNCH_ID_VAR: &str = "WORKBENCH_LAUNCH";
 
@@ -128,7 +128,7 @@ fn start_with(start: SpawnFn, program: &Path, list: &[u8]) -> io::Result<Watchdo
 /// all processes with a launch ID of the same run.
 pub fn run(input: impl BufRead) {
     // The process now idles until the workbench ends.
-    os::drop_clean_program_pages();
+    mcp_workbench_os::drop_clean_program_pages();
     let mut groups: BTreeMap<u32, WatchedGroup> = BTreeMap::new();
     let mut run = None;
     for line in input.lines().map_while(Result::ok) {
@@ -138,7 +138,10 @@ pub fn run(input: impl BufRead) {
                 let (group, farewell) = added.split_once(' ').unwrap_or((added, ""));
                 let cleanup = serde_json::from_str::<ContainerCleanup>(farewell).ok();
                 groups.extend(group.parse::<u32>().ok().map(|group| {
-                    (group, WatchedGroup { leader_start: os::start_time(group), cleanup })
+                    (
+                        group,
+                        WatchedGroup { leader_start: mcp_workbench_os::start_time(group), cleanup },
+                    )
                 }));
             }
             Some(("-", group)) => {
@@ -148,7 +151,7 @@ pub fn run(input: impl BufRead) {
         }
     }
     for (group, watched) in &groups {
-        if !watched.is_reused(os::start_time(*group)) {
+        if !watched.is_reused(mcp_workbench_os::start_time(*group)) {
             kill_group(*group);
         }
     }
@@ -173,16 +176,17 @@ impl WatchedGroup {
 
 fn kill_marked(run: &str) {
     let is_marked = |process: u32| {
-        os::variable_of(process, LAUNCH_ID_VAR).is_some_and(|mark| mark.starts_with(run))
+        mcp_workbench_os::variable_of(process, LAUNCH_ID_VAR)
+            .is_some_and(|mark| mark.starts_with(run))
     };
     for _ in 0..MAX_SWEEPS {
-        let mut marked = os::list_processes();
+        let mut marked = mcp_workbench_os::list_processes();
         marked.retain(|process| is_marked(*process));
         if marked.is_empty() {
             return;
         }
         for process in marked {
-            os::kill_if(process, is_marked);
+            mcp_workbench_os::kill_if(process, is_marked);
         }
     }
 }

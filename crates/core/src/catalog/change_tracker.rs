@@ -7,8 +7,8 @@ use foldhash::HashMap;
 use sha2::{Digest, Sha256};
 
 use crate::catalog::{Definition, Listing};
-use crate::json::RawJson;
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum length of a reported name, in characters.
 const MAX_NAME: usize = 128;

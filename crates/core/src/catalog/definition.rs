@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::catalog::repair::{self, RepairNotes, Shape, is_absent, repair};
 use crate::catalog::uri_template::{literal_length, may_expand_to};
-use crate::json::{self, RawJson};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Maximum length of a timestamp (ISO 8601).
 const MAX_TIME: usize = 40;

@@ -12,10 +12,10 @@ use foldhash::HashMap;
 use crate::catalog::change_tracker::members;
 use crate::catalog::repair::RepairNotes;
 use crate::catalog::{Definition, Listing, Resource};
-use crate::json::RawJson;
-use crate::json::definition_text::canonical_definition;
-use crate::name::untrusted_text;
-use crate::settings::{DefinitionDigest, LockedDefinition, LockedDefinitions, LockedServer};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::{DefinitionDigest, LockedDefinition, LockedDefinitions, LockedServer};
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::definition_text::canonical_definition;
 
 pub use crate::catalog::lock::samples::ListingSamples;
 

@@ -2,7 +2,7 @@
 //! stays byte for byte as the server wrote it.
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::json::{self, EditError, RawJson};
+use mcp_workbench_wire::json::{self, EditError, RawJson};
 
 /// Changes to a tool definition. `None` leaves a member as it is.
 #[derive(Clone, Copy, Debug, Default)]

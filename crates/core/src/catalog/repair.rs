@@ -10,7 +10,7 @@ mod output_schema;
 mod shape;
 
 use crate::catalog::repair::shape::Place;
-use crate::json::{EditError, RawJson};
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 pub(super) use crate::catalog::repair::notes::{RepairNotes, is_absent};
 pub(super) use crate::catalog::repair::output_schema::without_broken_output_schema;

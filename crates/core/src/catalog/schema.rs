@@ -14,7 +14,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 pub use crate::catalog::schema::parameters::{Parameter, parameters};
 pub use crate::catalog::schema::violation::{SchemaViolation, format_violations};

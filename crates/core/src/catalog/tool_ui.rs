@@ -1,7 +1,7 @@
 //! Metadata of tools with a user interface (MCP Apps, extension `io.modelcontextprotocol/ui`).
 
-use crate::json::RawJson;
-use crate::name::UI_SCHEME;
+use mcp_workbench_names::UI_SCHEME;
+use mcp_workbench_wire::json::RawJson;
 
 /// The user interface that a tool's `_meta` declares.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,13 +27,13 @@ use crate::gateway::servers::Servers;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::startup::Startup;
 use crate::gateway::views::Views;
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId, namespaced_name};
 use crate::policy::{
     Admission, Denial, DriftAction, Grant, Permit, Refusal, ToolTraits, may_be_same_resource,
 };
 use crate::telemetry::{CallContext, PrimitiveReadGuard};
 use crate::toolbox::{ExposedTool, NotAnObjectError, ToolboxView};
+use mcp_workbench_names::{ServerRef, ToolId, namespaced_name};
+use mcp_workbench_wire::json::RawJson;
 
 /// Error code of a URL elicitation (MCP 2025-11-25, client/elicitation).
 const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";

@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::catalog::schema::{SchemaViolation, format_violations};
 use crate::gateway::instrumentation;
-use crate::json::{EditError, RawJson};
-use crate::name::ToolId;
-use crate::wire::incoming::edit_error;
+use mcp_workbench_names::ToolId;
+use mcp_workbench_wire::incoming::edit_error;
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 const HINT: &str = "hint";
 

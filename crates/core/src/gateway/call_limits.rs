@@ -16,9 +16,9 @@ use crate::gateway::limits::{Limiter, Limiters};
 use crate::gateway::managed_server::ManagedServer;
 use crate::gateway::progress::with_heartbeat;
 use crate::gateway::request_context::RequestContext;
-use crate::name::{AgentName, ToolId};
-use crate::settings::Config;
 use crate::telemetry::{CallContext, CallStopReason};
+use mcp_workbench_names::{AgentName, ToolId};
+use mcp_workbench_settings::Config;
 
 /// The slots of a running call, released on drop.
 pub(crate) struct CallSlotsGuard {

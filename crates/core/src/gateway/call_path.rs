@@ -32,14 +32,14 @@ use crate::gateway::sign_in::SignIns;
 use crate::gateway::startup::Startup;
 use crate::gateway::tasks::{MAX_TASK_PAGES, TaskRegistry, task_id, too_many_tasks};
 use crate::gateway::views::Views;
-use crate::json::{self, RawJson};
-use crate::name::{ServerRef, ToolId};
 use crate::policy::{Permit, RiskReason};
-use crate::settings::MacroConfig;
 use crate::telemetry::{
     CallContext, CallGuard, CallOutcome, CallStopReason, PrimitiveReadGuard, step_span,
 };
 use crate::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::MacroConfig;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Maximum size of cacheable arguments in bytes.
 const MAX_ARGUMENTS: usize = 64 * 1024;

@@ -1,6 +1,6 @@
 //! Caller identity, as asserted by the command line or a token, never by the client itself.
 
-use crate::name::{AgentName, ToolboxName};
+use mcp_workbench_names::{AgentName, ToolboxName};
 
 /// The authenticated agent and the scope of its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -22,7 +22,7 @@ use crate::gateway::startup::Startup;
 use crate::gateway::tasks::TaskRegistry;
 use crate::gateway::truncation::TruncatedResults;
 use crate::gateway::views::Views;
-use crate::settings::Config;
+use mcp_workbench_settings::Config;
 
 /// Capacity of the channel with changed listings.
 const EVENTS: usize = 64;

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout};
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::gateway::progress::with_heartbeat;
 use crate::gateway::request_context::RequestContext;
-use crate::json::RawJson;
 use crate::policy::RiskReason;
+use mcp_workbench_wire::json::RawJson;
 
 const METHOD: &str = "elicitation/create";
 const METHOD_NOT_FOUND: &[u8] = b"-32601";

@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 
 use crate::backend::StartError;
 use crate::catalog::{DefinitionDrift, DriftDetector, Listing, accept_command};
-use crate::name::ServerRef;
 use crate::policy::{DriftAction, Policy};
-use crate::settings::{DriftPolicy, LockedServer, ServerConfig};
 use crate::telemetry::{DriftEvent, Event};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{DriftPolicy, LockedServer, ServerConfig};
 
 /// A listing that differs from the lock.
 #[derive(Debug)]
@@ -135,11 +135,10 @@ mod tests {
 
     use super::*;
     use crate::catalog::{Definition, ToolDefinition};
-    use crate::config;
-    use crate::json::RawJson;
-    use crate::name::AgentName;
     use crate::policy::Policies;
-    use crate::settings::Lockfile;
+    use mcp_workbench_names::AgentName;
+    use mcp_workbench_settings::Lockfile;
+    use mcp_workbench_wire::json::RawJson;
 
     #[test]
     fn drift_is_judged_per_policy_and_reported_once() {
@@ -150,7 +149,12 @@ mod tests {
             "defaultPolicy": {"allowUnknownTools": true},
         });
         let env = BTreeMap::<String, String>::new();
-        let read = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let read = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let mut config = read.unwrap().config;
         config.attach_lock(&Lockfile::default());
         let config = Arc::new(config);

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use crate::backend::{self, Backend, BackendId, ClientCapabilities, Pool, StartPriority};
 use crate::gateway::scope::server_ref;
 use crate::gateway::servers::backend_spec;
-use crate::name::ServerRef;
-use crate::settings::Config;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::Config;
 
 const RETRY: Duration = Duration::from_secs(10);
 

@@ -23,8 +23,8 @@ use crate::catalog::ToolDefinition;
 use crate::catalog::rank::{BACKGROUND, CenteredVectors, QuantizedVector};
 use crate::gateway::models::of_failure;
 use crate::llm::{Endpoint, LlmError, tokens_from_bytes};
-use crate::settings::SearchConfig;
 use crate::telemetry::{LlmOutcome, LlmRequestGuard, LlmRequestInfo};
+use mcp_workbench_settings::SearchConfig;
 
 /// How long a search waits for the vectors of tools, and of its queries.
 const TIMEOUT: Duration = Duration::from_secs(10);

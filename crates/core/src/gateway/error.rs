@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::backend;
 use crate::catalog::schema::SchemaViolation;
-use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
 
 /// A server that could not be started.
 #[derive(Clone, Debug)]

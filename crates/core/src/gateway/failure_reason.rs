@@ -9,9 +9,9 @@ use crate::gateway::macros::values::text_of;
 use crate::gateway::models::Models;
 use crate::gateway::scope::server_ref;
 use crate::gateway::servers::Servers;
-use crate::json::RawJson;
-use crate::name::untrusted_text;
 use crate::telemetry::{CallContext, Redactor};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 1_000;

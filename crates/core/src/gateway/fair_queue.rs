@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use crate::name::AgentName;
+use mcp_workbench_names::AgentName;
 
 /// A fixed number of slots. Clones share them.
 #[derive(Clone)]

@@ -10,9 +10,9 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
-use crate::json::{self, Member, RawJson};
-use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::incoming::error_object;
+use mcp_workbench_wire::code::INTERNAL_ERROR;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::{self, Member, RawJson};
 
 /// Maximum number of times that a server may ask for input during one request.
 pub(crate) const MAX_ROUNDS: usize = 10;

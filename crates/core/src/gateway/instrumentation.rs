@@ -12,13 +12,13 @@ use crate::catalog::PrimitiveKind;
 use crate::gateway::error::CallError;
 use crate::gateway::request_context::RequestContext;
 use crate::gateway::request_target::RequestTarget;
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant};
 use crate::telemetry::{
     CallGuard, CallOutcome, CallRequest, EventBus, EventKinds, PrimitiveReadGuard, ReadContext,
     ServerMetrics, record_server,
 };
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_wire::json::RawJson;
 
 const IS_ERROR: &str = "isError";
 

@@ -13,9 +13,9 @@ use crate::backend::{BackendSpec, ClientCapabilities, StartError};
 use crate::gateway::drift::DriftTracker;
 use crate::gateway::lens::Lens;
 use crate::gateway::search::index::Indexes;
-use crate::login::LoginTarget;
-use crate::name::ServerRef;
 use crate::toolbox::ServerView;
+use mcp_workbench_login::LoginTarget;
+use mcp_workbench_names::ServerRef;
 
 type SpecKey = (ServerRef, ClientCapabilities, Option<LoginTarget>);
 type Made = Result<Arc<BackendSpec>, Arc<StartError>>;

@@ -8,12 +8,12 @@ use std::sync::{Arc, OnceLock};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
-use crate::json::RawJson;
-use crate::name::{
-    self, ExposedName, NameTable, PrimitiveId, PrimitiveNameTable, ServerRef, ToolId, ToolboxName,
-};
-use crate::settings::Config;
 use crate::toolbox::{ExposedTool, NameConflict, NamespaceTable, ServerView, ToolboxView};
+use mcp_workbench_names::{
+    ExposedName, NameTable, PrimitiveId, PrimitiveNameTable, ServerRef, ToolId, ToolboxName,
+};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 #[derive(Debug, Default)]
 pub(crate) struct Lens {
@@ -96,7 +96,8 @@ impl Lens {
                 tools,
                 |primitive| self.full_name(primitive),
                 |own| {
-                    name::is_portable_tool_name(own) && name::is_unambiguous_tool_name(own, limit)
+                    mcp_workbench_names::is_portable_tool_name(own)
+                        && mcp_workbench_names::is_unambiguous_tool_name(own, limit)
                 },
             )
         })
@@ -137,7 +138,7 @@ impl Lens {
             PrimitiveNameTable::new(
                 prompts,
                 |primitive| self.full_name(primitive),
-                |own| name::is_unambiguous_prompt_name(own, limit),
+                |own| mcp_workbench_names::is_unambiguous_prompt_name(own, limit),
             )
         })
     }
@@ -150,7 +151,8 @@ impl Lens {
                     .map(|resource| (part.listing_id(), primitive(part, &resource.uri)))
             });
             PrimitiveNameTable::new(uris, full_uri, |uri| {
-                name::is_portable_uri(uri) && name::is_unambiguous_uri(uri)
+                mcp_workbench_names::is_portable_uri(uri)
+                    && mcp_workbench_names::is_unambiguous_uri(uri)
             })
         })
     }
@@ -162,7 +164,7 @@ impl Lens {
                     .iter()
                     .map(|template| (part.listing_id(), primitive(part, &template.uri)))
             });
-            PrimitiveNameTable::new(templates, full_uri, name::is_unambiguous_uri)
+            PrimitiveNameTable::new(templates, full_uri, mcp_workbench_names::is_unambiguous_uri)
         })
     }
 
@@ -212,7 +214,7 @@ fn primitive(part: &ServerView, name: &str) -> PrimitiveId {
 }
 
 fn full_uri(primitive: &PrimitiveId) -> String {
-    name::qualified_uri(&primitive.server_ref, &primitive.name)
+    mcp_workbench_names::qualified_uri(&primitive.server_ref, &primitive.name)
 }
 
 #[cfg(test)]

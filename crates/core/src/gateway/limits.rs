@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::gateway::fair_queue::FairQueue;
-use crate::name::{AgentName, ServerName};
-use crate::settings::{Config, Launch, RateLimits, ServerConfig};
 use crate::state::{Rate, StateStore};
+use mcp_workbench_names::{AgentName, ServerName};
+use mcp_workbench_settings::{Config, Launch, RateLimits, ServerConfig};
 
 /// Version of the encoding of counter keys.
 const COUNTER_VERSION: u32 = 2;

@@ -22,11 +22,11 @@ use serde_json::value::RawValue;
 use crate::catalog::schema::{MAX_CHECKED, SchemaViolation};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::gateway::error::CallError;
-use crate::json::exact::ExactJson;
-use crate::json::{self, RawJson};
-use crate::name::{ToolId, ToolboxName};
-use crate::settings::{Config, MacroConfig};
 use crate::toolbox::ExposedTool;
+use mcp_workbench_names::{ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, MacroConfig};
+use mcp_workbench_wire::json::exact::ExactJson;
+use mcp_workbench_wire::json::{self, RawJson};
 
 pub(crate) struct ToolboxMacros {
     pub(crate) toolbox: ToolboxName,

@@ -16,8 +16,8 @@ use crate::backend::{
 };
 use crate::gateway::limits::Limiter;
 use crate::gateway::response_cache::ResponseCache;
-use crate::settings::{Isolation, ServerConfig};
 use crate::telemetry::{QuotaKind, QuotaOwner, ServerMetrics};
+use mcp_workbench_settings::{Isolation, ServerConfig};
 
 /// A configured server in one toolbox.
 pub(crate) enum ServerEntry {

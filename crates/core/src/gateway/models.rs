@@ -13,14 +13,14 @@ use tokio::time::{Instant, timeout_at};
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::catalog::shorten;
 use crate::gateway::request_context::RequestContext;
-use crate::json::RawJson;
 use crate::llm::{
     ChatAnswer, ChatPrompt, Endpoint, LlmError, RequestCost, RequestLimits, TokenUsage,
     strip_reasoning, tokens_from_bytes,
 };
-use crate::settings::Config;
 use crate::telemetry::{EventBus, LlmOutcome, LlmRequestGuard, LlmRequestInfo, Redactor};
-use crate::wire::code::{METHOD_NOT_FOUND, USER_REJECTED};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::code::{METHOD_NOT_FOUND, USER_REJECTED};
+use mcp_workbench_wire::json::RawJson;
 
 const METHOD: &str = "sampling/createMessage";
 /// Model name in the audit log until the client reports one.

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::error::FailedServer;
 use crate::gateway::progress::{StartProgress, heartbeat};
-use crate::name::ServerName;
 use crate::toolbox::ToolboxView;
+use mcp_workbench_names::ServerName;
 
 /// Below the 60 s after which clients give up.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(45);

@@ -12,10 +12,10 @@ use crate::gateway::caller::Caller;
 use crate::gateway::error::{FailedServer, failed};
 use crate::gateway::registry::GatewayRegistry;
 use crate::gateway::servers::Servers;
-use crate::login::RedirectTarget;
-use crate::name::ServerRef;
+use mcp_workbench_login::RedirectTarget;
+use mcp_workbench_names::ServerRef;
 
-pub use crate::login::Page as SignedInPage;
+pub use mcp_workbench_login::Page as SignedInPage;
 
 /// A page for the user to open.
 #[derive(Clone, Debug, PartialEq, Eq)]

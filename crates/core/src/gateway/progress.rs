@@ -6,8 +6,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::backend::AgentEvent;
 use crate::gateway::request_context::RequestContext;
-use crate::json::RawJson;
-use crate::name::ServerName;
+use mcp_workbench_names::ServerName;
+use mcp_workbench_wire::json::RawJson;
 
 /// Interval of progress notifications during a long operation.
 const HEARTBEAT: Duration = Duration::from_secs(5);

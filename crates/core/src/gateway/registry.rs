@@ -24,12 +24,12 @@ use crate::gateway::limits::Limiters;
 use crate::gateway::response_cache::ResponseCaches;
 use crate::gateway::scope::GatewayScope;
 use crate::gateway::shared_services::SharedServices;
-use crate::json::RawJson;
-use crate::name::ServerRef;
 use crate::policy::Policies;
-use crate::settings::{Config, ToolMode, fingerprint};
 use crate::state::{self, StateStore};
 use crate::telemetry::{SessionGuard, Telemetry};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, ToolMode, fingerprint};
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of gateways, in total and per caller. At the limit the least recently used
 /// gateway without subscribers is evicted; if every one has subscribers, the client is refused.

@@ -2,8 +2,8 @@
 
 use crate::backend::{self, Backend, CallTimeouts, OutgoingRequest, RequestGuard, RpcOutcome};
 use crate::gateway::request_context::RequestContext;
-use crate::json::{Member, RawJson};
 use crate::policy::{Admission, Permit};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 #[derive(Clone, Copy)]
 pub(crate) enum RelayedRequest<'a> {

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::{AgentHandle, LogLevel, events};
 use crate::gateway::caller::Caller;
-use crate::json::Member;
 use crate::state::SessionKey;
+use mcp_workbench_wire::json::Member;
 
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {

@@ -1,7 +1,7 @@
 //! Targets of requests other than tool calls.
 
 use crate::catalog::PrimitiveKind;
-use crate::json::{self, RawJson};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// The methods about tasks, the only requests besides those about primitives and tools.
 const TASK_METHODS: [&str; 5] =

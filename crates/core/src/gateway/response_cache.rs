@@ -14,9 +14,9 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 
 use crate::backend::{BackendId, RpcOutcome};
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ToolId};
-use crate::settings::{Config, Launch, ServerConfig, defaults};
+use mcp_workbench_names::{AgentName, ServerName, ToolId};
+use mcp_workbench_settings::{Config, Launch, ServerConfig, defaults};
+use mcp_workbench_wire::json::RawJson;
 
 /// Estimated size of an entry without its contents, in bytes.
 const OVERHEAD: usize = 256;

@@ -8,10 +8,10 @@ use crate::gateway::caller::Caller;
 use crate::gateway::clock::Clock;
 use crate::gateway::error::CallError;
 use crate::gateway::interner::Interner;
-use crate::json::{self, RawJson};
-use crate::name::{self, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::Policy;
-use crate::settings::{Config, ServerConfig, ToolboxConfig};
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, ServerConfig, ToolboxConfig};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Extensions that the workbench implements itself: tasks, and the pages of MCP Apps.
 const OWN_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/tasks", APPS_NAME];
@@ -45,7 +45,7 @@ impl GatewayScope {
     /// Splits a workbench URI into the server and the server's own resource URI.
     pub fn resolve_own_uri(&self, uri: &str) -> Option<(ServerRef, String)> {
         self.server_refs().find_map(|at| {
-            let own = uri.strip_prefix(&name::uri_prefix(&at))?.to_owned();
+            let own = uri.strip_prefix(&mcp_workbench_names::uri_prefix(&at))?.to_owned();
             Some((at, own))
         })
     }

@@ -28,9 +28,9 @@ use crate::gateway::search::index::{
 use crate::gateway::servers::Servers;
 use crate::gateway::startup::Startup;
 use crate::gateway::views::Views;
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::ToolboxConfig;
 use crate::toolbox::ToolboxView;
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::ToolboxConfig;
 
 /// How long the first search waits for unlisted servers.
 const TIMEOUT: Duration = Duration::from_secs(5);

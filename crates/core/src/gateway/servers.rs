@@ -23,11 +23,11 @@ use crate::gateway::error::{CallError, FailedServer, failed, server_error};
 use crate::gateway::managed_server::{CallSettings, ManagedServer, ServerEntry};
 use crate::gateway::scope::{GatewayScope, server_ref};
 use crate::gateway::shared_services::SharedServices;
-use crate::json::RawJson;
-use crate::login::LoginTarget;
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::telemetry::ServerMetrics;
+use mcp_workbench_login::LoginTarget;
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use mcp_workbench_wire::json::RawJson;
 
 /// The configured servers, with the processes that serve the gateway's agents.
 pub struct Servers {

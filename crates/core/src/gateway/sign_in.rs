@@ -11,11 +11,11 @@ use crate::gateway::request_context::RequestContext;
 use crate::gateway::scope::GatewayScope;
 use crate::gateway::servers::Servers;
 use crate::gateway::sign_in::prompt::{invite, message};
-use crate::login::{LoginError, LoginTarget, PendingLogin, RedirectTarget};
-use crate::name::ServerRef;
-use crate::settings::{Config, GrantType, OAuthConfig, is_loopback};
+use mcp_workbench_login::{LoginError, LoginTarget, PendingLogin, RedirectTarget};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, GrantType, OAuthConfig, is_loopback};
 
-pub use crate::login::PAGE_HEADERS;
+pub use mcp_workbench_login::PAGE_HEADERS;
 
 /// Path of the OAuth redirect URIs of a workbench that serves HTTP. Clients that the workbench
 /// registers itself have a segment for the issuer below it.

@@ -15,13 +15,13 @@ use crate::gateway::drift::ListingDrift;
 use crate::gateway::lens::{Lens, ReportedConflicts};
 use crate::gateway::macros::{ToolboxMacros, UnavailableMacro};
 use crate::gateway::scope::GatewayScope;
-use crate::name::{
-    self, ExposedName, PrimitiveId, PrimitiveNameTable, ServerName, ServerRef, ToolId, ToolboxName,
-};
 use crate::policy::{DriftAction, UnixTime};
-use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::telemetry::EventBus;
 use crate::toolbox::{ExposedTool, NamespaceTable, ServerView, ToolboxView};
+use mcp_workbench_names::{
+    ExposedName, PrimitiveId, PrimitiveNameTable, ServerName, ServerRef, ToolId, ToolboxName,
+};
+use mcp_workbench_settings::{ServerConfig, ToolboxConfig};
 
 /// The views of all toolboxes at one moment; immutable.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +90,11 @@ impl Snapshot {
 
     /// Returns the exposed URI of a server's resource.
     pub fn exposed_uri(&self, server: &ServerRef, uri: &str) -> String {
-        if self.is_changed_uri(uri) { name::qualified_uri(server, uri) } else { uri.to_owned() }
+        if self.is_changed_uri(uri) {
+            mcp_workbench_names::qualified_uri(server, uri)
+        } else {
+            uri.to_owned()
+        }
     }
 
     /// Returns `true` if a listed resource or template has another exposed URI, because several
@@ -101,7 +105,7 @@ impl Snapshot {
 
     /// Returns `true` for a URI that several servers list, so that it leads to none of them.
     pub fn is_ambiguous_uri(&self, uri: &str) -> bool {
-        !name::has_our_scheme(uri)
+        !mcp_workbench_names::has_our_scheme(uri)
             && self.is_changed_uri(uri)
             && self.uri_names().resolve(uri).is_none()
     }

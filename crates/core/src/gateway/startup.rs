@@ -22,8 +22,8 @@ use crate::gateway::scope::{GatewayScope, server_ref};
 use crate::gateway::servers::{Servers, start_in_background};
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::views::{OFFERED, Views};
-use crate::name::{self, ServerRef, ToolId, ToolboxName};
-use crate::settings::ToolboxConfig;
+use mcp_workbench_names::{ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::ToolboxConfig;
 
 /// How long to wait for servers that aren't started for a specific request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -339,7 +339,8 @@ impl Startup {
         let mut failure = None;
         for toolbox in &self.scope.config.toolboxes {
             let servers = toolbox.servers.iter().map(|server| &server.name);
-            for server in servers.filter(|server| name::may_belong_to(name, &toolbox.name, server))
+            for server in servers
+                .filter(|server| mcp_workbench_names::may_belong_to(name, &toolbox.name, server))
             {
                 let server_error = |error| CallError::Server { server: server.clone(), error };
                 let backend = match self.servers.entries().get(&server_ref(&toolbox.name, server)) {
@@ -382,8 +383,8 @@ impl Startup {
             return Err(failure);
         }
         let snapshot = self.views.snapshot();
-        let names = snapshot.names().map(name::ExposedName::as_str);
-        let nearest = name::nearest(name, names, OFFERED);
+        let names = snapshot.names().map(mcp_workbench_names::ExposedName::as_str);
+        let nearest = mcp_workbench_names::nearest(name, names, OFFERED);
         Err(CallError::UnknownTool {
             wanted: name.to_owned(),
             nearest: nearest.into_iter().map(str::to_owned).collect(),

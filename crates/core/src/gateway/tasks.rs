@@ -17,11 +17,11 @@ use crate::backend::{Affinity, AgentHandle, RpcOutcome, task_key};
 use crate::gateway::request_context::RequestContext;
 use crate::gateway::scope::GatewayScope;
 use crate::gateway::servers::Servers;
-use crate::json::RawJson;
-use crate::name::ServerRef;
 use crate::state::{Capacity, RecordKey, SessionKey, StateRecord, StateStore};
-use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::incoming::error_object;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_wire::code::INTERNAL_ERROR;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of `tasks/list` pages read for one filtered list.
 pub(crate) const MAX_TASK_PAGES: usize = 100;

@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::json::RawJson;
-use crate::settings::{CatalogFolder, Config};
+use mcp_workbench_settings::{CatalogFolder, Config};
+use mcp_workbench_wire::json::RawJson;
 
 /// A tool in a catalog file.
 #[derive(Clone, Debug)]
@@ -88,8 +88,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::config::read_catalog_tool;
-    use crate::settings::ToolReader;
+    use mcp_workbench_config::read_catalog_tool;
+    use mcp_workbench_settings::ToolReader;
 
     // invariant: catalog-degrades
     #[test]

@@ -14,14 +14,14 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::gateway::request_context::RequestContext;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
-use crate::json::{self, EditError, RawJson};
-use crate::settings::Config;
 use crate::state::{
     Capacity, PutOutcome, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore,
 };
 use crate::telemetry::QuotaKind;
-use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::incoming::error_object;
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::code::INTERNAL_ERROR;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::{self, EditError, RawJson};
 
 const PREFIX: &str = "mcp-workbench://results/";
 const OFFSET: &str = "?offset=";

@@ -15,9 +15,9 @@ use crate::gateway::scope::GatewayScope;
 use crate::gateway::servers::Servers;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::tool_files::{ToolFile, ToolFiles};
-use crate::json::RawJson;
-use crate::name::{self, ServerRef, ToolId};
-use crate::settings::ToolboxConfig;
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::ToolboxConfig;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of names that an error suggests.
 pub(crate) const OFFERED: usize = 5;
@@ -165,7 +165,7 @@ impl Views {
         let view = self.snapshot().view(&tool.toolbox);
         let of_server = view.tools_of(&tool.server).iter();
         let names: Vec<_> = of_server.map(|shown| shown.id.tool.as_str()).collect();
-        let mut nearest = name::nearest(&tool.tool, names.iter().copied(), OFFERED);
+        let mut nearest = mcp_workbench_names::nearest(&tool.tool, names.iter().copied(), OFFERED);
         if nearest.is_empty() {
             nearest = names.into_iter().take(OFFERED).collect();
         }

@@ -7,8 +7,8 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::json::RawJson;
 use crate::llm::LlmError;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of characters quoted from an endpoint's response in an error.
 const MAX_QUOTED: usize = 200;

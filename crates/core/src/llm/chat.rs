@@ -6,10 +6,10 @@
 
 use serde_json::{Value, json};
 
-use crate::json::RawJson;
 use crate::llm::answer::{ChatResponse, read};
 use crate::llm::endpoint::MAX_BYTES;
 use crate::llm::{Endpoint, LlmError, PostOutcome, RequestLimits};
+use mcp_workbench_wire::json::RawJson;
 
 const PATH: &str = "chat/completions";
 /// Approximate.

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::json::RawJson;
 use crate::llm::{Endpoint, LlmError, RequestLimits};
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of texts in a request, and their maximum size in bytes unless it is only one.
 const MAX_TEXTS: usize = 64;

@@ -17,11 +17,11 @@ use reqwest::{Client, Response};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::json::RawJson;
 use crate::llm::LlmError;
 use crate::llm::dialect_cache::DialectCache;
 use crate::llm::error::{error_message, retry_after};
-use crate::settings::{LlmConfig, is_loopback};
+use mcp_workbench_settings::{LlmConfig, is_loopback};
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum size of a chat response.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;

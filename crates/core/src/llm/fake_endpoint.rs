@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
 use crate::llm::Endpoint;
-use crate::settings::LlmConfig;
+use mcp_workbench_settings::LlmConfig;
 
 pub const KEY: &str = "hunter2-hunter2";
 

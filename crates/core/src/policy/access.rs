@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use globset::Glob;
 
 use crate::catalog::PrimitiveKind;
-use crate::name::{AgentName, ServerName};
 use crate::policy::rule::RulePath;
-use crate::settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
+use mcp_workbench_names::{AgentName, ServerName};
+use mcp_workbench_settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
 
 /// The key of lists for all servers without their own list.
 const ANY_SERVER: &str = "*";

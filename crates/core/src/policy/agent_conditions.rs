@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::policy::access::{self, Access};
 use crate::policy::condition::Condition;
 use crate::policy::rule::RulePath;
 use crate::policy::tool_patterns::ToolPatternSet;
-use crate::settings::PolicyConfig;
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::PolicyConfig;
 
 /// The compiled conditions of an agent, each with the tools it applies to (`None`: all).
 pub(super) struct AgentConditions<'a>(pub(super) Vec<(Arc<Condition>, Option<&'a [String]>)>);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use crate::catalog::Listing;
-use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::agent_conditions::{AgentConditions, resolve_access, server_ref};
 use crate::policy::condition::Condition;
 use crate::policy::drift_action::DriftAction;
@@ -14,7 +13,8 @@ use crate::policy::primitives::{Admission, PermittedPrimitives, ResourceScope};
 use crate::policy::rule::RulePath;
 use crate::policy::server_rules::ServerRules;
 use crate::policy::time_window::{self, UnixTime};
-use crate::settings::{Config, DriftPolicy};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, DriftPolicy};
 
 /// The rules of one configuration for one agent.
 #[derive(Debug)]

@@ -7,12 +7,12 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use crate::json::exact::{ExactJson, compare_numbers};
-use crate::json::similar;
 use crate::policy::rule::RulePath;
 use crate::policy::time_window::{self, UnixTime};
-use crate::settings::{ArgumentTest, PolicyCondition, TimeWindow};
 use globset::{GlobBuilder, GlobMatcher};
+use mcp_workbench_settings::{ArgumentTest, PolicyCondition, TimeWindow};
+use mcp_workbench_wire::json::exact::{ExactJson, compare_numbers};
+use mcp_workbench_wire::json::similar;
 use regex::Regex;
 
 /// A compiled entry of `when`.

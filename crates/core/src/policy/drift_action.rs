@@ -1,7 +1,7 @@
 //! The action for definitions that differ from `workbench.lock`: serve them, leave them out, or
 //! keep the server closed.
 
-use crate::settings::DriftPolicy;
+use mcp_workbench_settings::DriftPolicy;
 
 /// The action for definitions that differ from `workbench.lock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 //! that decide requests.
 
 use crate::catalog::Listing;
-use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::access;
 use crate::policy::agent_conditions::{AgentConditions, resolve_access, server_ref};
 use crate::policy::permit::ToolTraits;
@@ -10,7 +9,8 @@ use crate::policy::primitives::PrimitiveRules;
 use crate::policy::rule::{RiskReason, RulePath};
 use crate::policy::server_rules::ServerRules;
 use crate::policy::time_window::UnixTime;
-use crate::settings::{Config, PolicyCondition, TimeWindow};
+use mcp_workbench_names::{AgentName, ServerRef, ToolId};
+use mcp_workbench_settings::{Config, PolicyCondition, TimeWindow};
 
 /// Why an agent can or can't use a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

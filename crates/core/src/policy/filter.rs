@@ -5,7 +5,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::policy::permit::ToolTraits;
 use crate::policy::tool_patterns::AnnotationPattern;
-use crate::settings::{ServerConfig, ToolAnnotation, ToolAnnotations};
+use mcp_workbench_settings::{ServerConfig, ToolAnnotation, ToolAnnotations};
 
 /// The filters of a server's own entry. A tool must pass all of them.
 #[derive(Debug)]

@@ -32,9 +32,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config;
-    use crate::name::AgentName;
     use crate::policy::policies::Policies;
+    use mcp_workbench_names::AgentName;
 
     #[test]
     fn agents_with_the_same_rules_share_a_policy() {
@@ -50,7 +49,12 @@ mod tests {
             },
         });
         let env = BTreeMap::<String, String>::new();
-        let file = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let file = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let policies = Policies::new(Arc::new(file.unwrap().config));
         let [ann, bob, eve, sam, tom, late, again] =
             ["ann", "bob", "eve", "sam", "tom", "late", "late"]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::name::ToolId;
 use crate::policy::condition::{self, Condition, Refusal};
 use crate::policy::rule::{RiskReason, RulePath};
 use crate::policy::time_window::UnixTime;
-use crate::settings::ToolAnnotations;
+use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::ToolAnnotations;
 
 /// Proof that policy allowed one call of one tool. Backends call nothing without it.
 #[derive(Debug)]

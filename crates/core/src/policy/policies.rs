@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::Listing;
-use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access;
 use crate::policy::agent_conditions::{AgentConditions, resolve_access, server_ref};
 use crate::policy::agent_policy::Policy;
@@ -12,7 +11,8 @@ use crate::policy::explanation::{self, Explanation, ResourceOrPrompt, Verdict};
 use crate::policy::interner::PolicyInterner;
 use crate::policy::permit::ToolTraits;
 use crate::policy::time_window::UnixTime;
-use crate::settings::{Config, Launch, PolicyConfig, ServerConfig};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, Launch, PolicyConfig, ServerConfig};
 
 /// The rules of one configuration, for all agents.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::policy::access::RuleLists;
 use crate::policy::resource_uri::{ResourceUri, normalize_ignoring_case, unencoded};
 use crate::policy::rule::RulePath;
 use crate::policy::uri_patterns::UriPatternSet;
-use crate::settings::ServerConfig;
+use mcp_workbench_settings::ServerConfig;
 
 /// Proof that policy allowed a request to one server of a toolbox, other than a tool call.
 #[derive(Debug)]

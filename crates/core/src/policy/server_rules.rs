@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use crate::name::untrusted_text::is_invisible;
-use crate::name::{ServerRef, ToolId};
 use crate::policy::access::Access;
 use crate::policy::agent_conditions::{AgentConditions, server_ref};
 use crate::policy::condition::Condition;
@@ -15,7 +13,9 @@ use crate::policy::primitives::PrimitiveRules;
 use crate::policy::rule::{RiskReason, RulePath};
 use crate::policy::time_window::UnixTime;
 use crate::policy::tool_patterns::{Candidate, ToolPatternSet};
-use crate::settings::{
+use mcp_workbench_names::untrusted_text::is_invisible;
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::{
     Config, ConfirmationPolicy, DriftPolicy, ServerConfig, ToolAnnotation, ToolAnnotations,
     is_core_method,
 };

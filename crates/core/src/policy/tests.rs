@@ -6,9 +6,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config;
-use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
-use crate::settings::{Config, PolicyConfig, ToolAnnotation, ToolAnnotations, ToolMode};
+use mcp_workbench_names::{AgentName, ServerName, ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, PolicyConfig, ToolAnnotation, ToolAnnotations, ToolMode};
 
 mod annotations;
 mod catalog;
@@ -25,7 +24,12 @@ fn config(servers: &[&str], keys: &Value) -> Arc<Config> {
 
 fn read(file: &Value) -> Arc<Config> {
     let env = BTreeMap::<String, String>::new();
-    let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/project"), &env);
+    let loaded = mcp_workbench_config::parse(
+        &file.to_string(),
+        Path::new("x.json"),
+        Path::new("/project"),
+        &env,
+    );
     Arc::new(loaded.unwrap_or_else(|report| panic!("{report}")).config)
 }
 

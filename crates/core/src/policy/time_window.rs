@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::settings::TimeWindow;
+use mcp_workbench_settings::TimeWindow;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;

@@ -7,8 +7,8 @@ use std::cell::OnceCell;
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::name::{self, ExposedName, ServerRef, ToolId};
-use crate::settings::{ToolAnnotation, ToolAnnotations};
+use mcp_workbench_names::{ExposedName, ServerRef, ToolId};
+use mcp_workbench_settings::{ToolAnnotation, ToolAnnotations};
 
 #[derive(Debug, Default)]
 pub(crate) struct ToolPatternSet {
@@ -118,7 +118,7 @@ impl ToolPatternSet {
             // Tool names can look like globs, so each pattern is also an exact name.
             names.exact.extend(is_own.then(|| pattern.clone()));
             if !is_glob(pattern) {
-                if name::may_belong_to(pattern, &at.toolbox, &at.server) {
+                if mcp_workbench_names::may_belong_to(pattern, &at.toolbox, &at.server) {
                     names.exposed.insert(pattern.clone());
                 }
                 continue;
@@ -240,7 +240,7 @@ fn names_other_server(pattern: &str, at: &ServerRef, other: &ServerRef) -> bool 
         let head = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
         let prefix = format!("{}__{}__", at.toolbox, at.server);
         let may_go_on = is_glob(pattern) && !head.is_empty() && prefix.starts_with(head);
-        may_go_on || name::may_belong_to(head, &at.toolbox, &at.server)
+        may_go_on || mcp_workbench_names::may_belong_to(head, &at.toolbox, &at.server)
     };
     !begins_as(at) && begins_as(other)
 }
@@ -256,7 +256,7 @@ fn add(set: &mut GlobSetBuilder, pattern: &str) -> Result<(), globset::Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
 
     use super::*;
 

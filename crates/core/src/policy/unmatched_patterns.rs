@@ -7,12 +7,12 @@ mod unmatched_pattern;
 use std::collections::BTreeMap;
 
 use crate::catalog::PrimitiveKind;
-use crate::name::{self, ServerRef, ToolId};
 use crate::policy::agent_conditions::server_ref;
 use crate::policy::filter::ToolFilter;
 use crate::policy::rule::RulePath;
 use crate::policy::tool_patterns::{AnnotationPattern, Candidate, ToolPatternSet};
-use crate::settings::{
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::{
     Config, ConfirmationPolicy, PolicyConfig, ServerConfig, ToolAnnotations, ToolboxConfig,
 };
 
@@ -188,7 +188,7 @@ fn hint(wanted: &str, servers: &[&Server<'_>]) -> Option<String> {
         ));
     }
     let known = servers.iter().filter_map(|server| server.tools).flatten().map(String::as_str);
-    let near = name::nearest(wanted, known, 1).pop()?;
+    let near = mcp_workbench_names::nearest(wanted, known, 1).pop()?;
     Some(format!("did you mean `{near}`?"))
 }
 
@@ -200,8 +200,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config;
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
 
     fn found(mut rules: Value, known: &[(&str, &[&str])]) -> Vec<[String; 3]> {
         rules["toolboxes"] = json!({"dev": {"description": "x", "mcpServers": {
@@ -209,7 +208,12 @@ mod tests {
                 "overrides": {"get": {"name": "fetch"}, "gone": {"enabled": false}}},
         }}});
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&rules.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &rules.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         let known = known.iter().map(|(server, tools)| {
             let at = server_ref(&ToolboxName::new("dev"), &ServerName::new(server));
@@ -228,7 +232,12 @@ mod tests {
             "mcpServers": {"one": {"command": "x", "extensionMethods": ["acme/*"],
                 "toolFilters": ["acme/*", "gone"]}}});
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         let at = server_ref(&config.toolboxes[0].name, &ServerName::new("one"));
         let found = find_unmatched_tool_patterns(&config, &BTreeMap::from([(at, Vec::new())]));
@@ -283,7 +292,12 @@ mod tests {
             "categories": {"c": {"description": "c", "server": "files", "tools": {
                 "includeNames": ["read_file", "mcp__files__read_fil"]}}}});
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &text.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let at = server_ref(&ToolboxName::new("c"), &ServerName::new("files"));
         let known = BTreeMap::from([(at, FILES.1.iter().map(|&tool| tool.to_owned()).collect())]);
         let found = find_unmatched_tool_patterns(&loaded.unwrap().config, &known);

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::ToolboxName;
 use crate::toolbox::{NamespacedPrimitive, PrimitiveKind};
+use mcp_workbench_names::ToolboxName;
 
 /// Open toolboxes and active primitives of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

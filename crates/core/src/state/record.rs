@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::state::choices::SessionChoices;
+use mcp_workbench_names::{AgentName, ServerRef, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 /// Version of the encoding. Records of other versions are treated as missing.
 const VERSION: u32 = 1;

@@ -15,8 +15,6 @@ use std::time::{Duration, Instant, SystemTime};
 use memchr::memchr_iter;
 use prometheus_client::metrics::counter::Counter;
 
-use crate::os::{OpenMode, open_own};
-use crate::settings::AuditConfig;
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{CertificateExpiry, DriftEvent, Event, EventKinds};
 use crate::telemetry::event_bus::EventListener;
@@ -31,6 +29,8 @@ use crate::telemetry::record::{
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause, RejectionCounter};
 use crate::telemetry::rotating_file::{PartialWriteError, RotatingFile};
+use mcp_workbench_os::{OpenMode, open_own};
+use mcp_workbench_settings::AuditConfig;
 
 /// How long the writer collects messages before the next write.
 const GATHER: Duration = Duration::from_millis(20);

@@ -2,7 +2,7 @@
 
 use opentelemetry::Context;
 
-use crate::json::Member;
+use mcp_workbench_wire::json::Member;
 
 pub(crate) struct CallSpan {
     pub(crate) span: Context,

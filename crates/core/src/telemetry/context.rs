@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::catalog::Listing;
-use crate::json::{Member, RawJson};
-use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::telemetry::call_span::CallSpan;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::server_metrics::ServerMetrics;
 use crate::telemetry::start::CallRequest;
+use mcp_workbench_names::{AgentName, ServerName, ToolboxName};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 /// A call in flight.
 pub struct CallContext<'a> {

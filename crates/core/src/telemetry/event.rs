@@ -9,11 +9,11 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::catalog::{DefinitionChange, DefinitionDrift, Listing, PrimitiveKind};
-use crate::name::{AgentName, ServerRef, ToolboxName};
 use crate::telemetry::context::CallContext;
 use crate::telemetry::llm_outcome::LlmOutcome;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::quota::{QuotaKind, QuotaOwner};
+use mcp_workbench_names::{AgentName, ServerRef, ToolboxName};
 
 /// Definitions of a server that differ from `workbench.lock`.
 #[derive(Clone, Copy)]

@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::os::{OpenMode, open_own};
 use crate::telemetry::rotating_file::is_at;
+use mcp_workbench_os::{OpenMode, open_own};
 
 /// Maximum number of bytes read from an orphaned file.
 const MAX_LEFT: u64 = 16 * 1024 * 1024;

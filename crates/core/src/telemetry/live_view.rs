@@ -15,12 +15,12 @@ use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-use crate::name::untrusted_text::display_name;
-use crate::name::{AgentName, ServerName, ToolboxName};
 use crate::telemetry::context::CallContext;
 use crate::telemetry::event::{Event, EventKinds, SessionContext};
 use crate::telemetry::live_view::latency_histogram::LatencyHistogram;
 use crate::telemetry::outcome::{CallEnd, CallOutcome};
+use mcp_workbench_names::untrusted_text::display_name;
+use mcp_workbench_names::{AgentName, ServerName, ToolboxName};
 
 /// Bounds on the calls and the agents that are shown.
 const MAX_CALLS: usize = 100;

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::name::AgentName;
 use crate::telemetry::event::{Event, LlmContext};
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::llm_outcome::LlmOutcome;
+use mcp_workbench_names::AgentName;
 
 /// A request to a model, and the agent that it serves.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::catalog::DefinitionChange;
-use crate::name::untrusted_text::display_name;
 use crate::telemetry::event::{
     AccessDenialReason, DriftEvent, Event, EventKinds, ServerStopReason, SignInChange,
     SignInContext,
@@ -11,6 +10,7 @@ use crate::telemetry::event::{
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::rejections::{Rejection, RejectionCause, RejectionCounter};
+use mcp_workbench_names::untrusted_text::display_name;
 
 /// Maximum length of a logged agent name, in characters.
 const MAX_NAME: usize = 100;

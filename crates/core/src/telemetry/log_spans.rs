@@ -7,10 +7,10 @@
 use tracing::field::Empty;
 use tracing::{Span, error_span};
 
-use crate::json::RawJson;
-use crate::name::{ServerName, ToolboxName};
 use crate::telemetry::record::{cut, cut_to};
 use crate::telemetry::start::CallRequest;
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 /// Longer request IDs are truncated. In bytes.
 const MAX_REQUEST_ID: usize = 64;

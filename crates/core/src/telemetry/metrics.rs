@@ -331,13 +331,13 @@ mod tests {
 
     use super::*;
     use crate::catalog::{DefinitionDrift, DriftKind, Listing};
-    use crate::name::{ServerName, ServerRef, ToolboxName};
     use crate::telemetry::event::{
         AccessDenial, AccessDenialReason, LimitReached, ServerStopReason, SignInChange,
         SignInContext,
     };
     use crate::telemetry::outcome::CallEnd;
     use crate::telemetry::quota::{QuotaKind, QuotaOwner};
+    use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
 
     #[test]
     fn all_outcomes_are_in_the_order_of_their_discriminants() {

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use tracing::Span;
 use url::Url;
 
-use crate::settings::Config;
 use crate::telemetry::audit::{AuditLog, AuditProcess, AuditWriterHandle};
 use crate::telemetry::event_bus::{EventBus, EventListener, ProcessContext};
 use crate::telemetry::live_view::LiveView;
@@ -22,6 +21,7 @@ use crate::telemetry::quota::QuotaUsage;
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::server_metrics::ServerMetrics;
 use crate::telemetry::spans::SpanListener;
+use mcp_workbench_settings::Config;
 
 /// The telemetry of one process, for every configuration that it serves.
 pub struct Telemetry {
@@ -255,7 +255,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config;
 
     fn config(audit: &Path, keep: u32) -> Config {
         let text = serde_json::json!({
@@ -263,7 +262,12 @@ mod tests {
             "mcpServers": {"clock": {"command": "clock"}},
         });
         let env = std::collections::BTreeMap::<String, String>::new();
-        let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &text.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         loaded.unwrap().config
     }
 

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::os::{
+use crate::telemetry::rotating_file::{RotatingFile, is_at, rotated_path};
+use mcp_workbench_os::{
     OpenMode, ProcessHandle, check_private_dir, listening_process, make_private_folder, open_own,
     start_time,
 };
-use crate::telemetry::rotating_file::{RotatingFile, is_at, rotated_path};
 
 const FOLDER: &str = "running";
 const NAME: &str = "workbench";

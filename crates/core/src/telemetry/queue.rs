@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::json::RawJson;
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::SessionContext;
 use crate::telemetry::outcome::CallEnd;
@@ -15,6 +14,7 @@ use crate::telemetry::record::{
     CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
 };
 use crate::telemetry::rejections::Rejection;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of queued messages.
 const MAX_NOTES: usize = 16 * 1024;

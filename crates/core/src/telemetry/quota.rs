@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::name::{AgentName, ServerRef};
+use mcp_workbench_names::{AgentName, ServerRef};
 
 /// A kind of thing that a caller can hold, or that a server can make the workbench do or keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,9 +12,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::catalog::{Listing, PrimitiveKind};
-use crate::json;
-use crate::name::{AgentName, ServerRef};
-use crate::settings::ArgumentCapture;
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{
     CertificateExpiry, LlmContext, ReadContext, SessionContext, SignInChange, SignInContext,
@@ -24,6 +21,9 @@ use crate::telemetry::outcome::{CallDecision, CallEnd, CallOutcome, CallStopReas
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause};
+use mcp_workbench_names::{AgentName, ServerRef};
+use mcp_workbench_settings::ArgumentCapture;
+use mcp_workbench_wire::json;
 
 /// Length of the recorded hash of arguments, in bytes.
 const HASH: usize = 16;

@@ -7,8 +7,8 @@ mod shell_words;
 
 use std::borrow::Cow;
 
-use crate::json::{self, RawJson};
-use crate::settings::{Config, GrantType, Launch, OAuthConfig, StdioLaunch};
+use mcp_workbench_settings::{Config, GrantType, Launch, OAuthConfig, StdioLaunch};
+use mcp_workbench_wire::json::{self, RawJson};
 
 use crate::telemetry::redaction::secret_names::MIN_SECRET;
 
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn redacts_api_keys_of_models() {
-        let model = |key: &str| crate::settings::LlmConfig {
+        let model = |key: &str| mcp_workbench_settings::LlmConfig {
             base_url: "https://example.org/v1/".parse().unwrap(),
             model: "m".to_owned(),
             api_key: Some(key.to_owned()),
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn redacts_secrets_of_oauth() {
-        let provider = crate::settings::IdentityProvider {
+        let provider = mcp_workbench_settings::IdentityProvider {
             token_endpoint: "https://login.example.com/token".parse().unwrap(),
             client_id: "workbench".to_owned(),
             client_secret: Some("secret-of-provider".to_owned()),

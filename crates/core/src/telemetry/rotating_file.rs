@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::os::{OpenMode, is_same_file, make_private_folder, open_own};
+use mcp_workbench_os::{OpenMode, is_same_file, make_private_folder, open_own};
 
 /// How often other processes can rotate the file before a write fails.
 const TRIES: usize = 16;

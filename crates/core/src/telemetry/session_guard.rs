@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::name::{AgentName, ToolboxName};
 use crate::telemetry::event::{ClientSummary, Event, SessionContext};
 use crate::telemetry::event_bus::EventBus;
+use mcp_workbench_names::{AgentName, ToolboxName};
 
 /// Estimates the tokens that tool definitions of this size take in a model's context. Their JSON
 /// has about 4.5 bytes per token.

@@ -16,8 +16,6 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use url::Url;
 
-use crate::json::{Member, RawJson};
-use crate::name::{AgentName, PROGRAM, ServerName, ToolboxName};
 use crate::telemetry::call_span::CallSpan;
 use crate::telemetry::event::{Event, EventKinds};
 use crate::telemetry::event_bus::EventListener;
@@ -25,6 +23,8 @@ use crate::telemetry::http_client::OtlpHttpClient;
 use crate::telemetry::outcome::CallOutcome;
 use crate::telemetry::record::cut;
 use crate::telemetry::start::CallRequest;
+use mcp_workbench_names::{AgentName, PROGRAM, ServerName, ToolboxName};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 /// Timeout of one export.
 const EXPORT: Duration = Duration::from_secs(5);

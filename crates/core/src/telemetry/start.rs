@@ -1,7 +1,7 @@
 //! The parameters of a tool call, as telemetry sees them.
 
-use crate::json::{Member, RawJson};
-use crate::name::{AgentName, ServerName, ToolboxName};
+use mcp_workbench_names::{AgentName, ServerName, ToolboxName};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 /// A tool call and its caller.
 #[derive(Clone, Copy, Debug)]

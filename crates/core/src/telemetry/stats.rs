@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use foldhash::HashMap;
 use memchr::{memchr, memchr_iter};
 
-use crate::os::open_input;
 use crate::telemetry::outcome::CallOutcome;
 use crate::telemetry::record::LOST;
 use crate::telemetry::rotating_file::rotated_path;
@@ -25,6 +24,7 @@ use crate::telemetry::stats::measures::{is_denial, is_failure, micros, percentil
 use crate::telemetry::stats::models::Models;
 use crate::telemetry::stats::other_stats::OtherStats;
 use crate::telemetry::stats::timeline::Timeline;
+use mcp_workbench_os::open_input;
 
 pub use crate::telemetry::stats::models::ModelStats;
 pub use crate::telemetry::stats::other_stats::{LoginStats, ReadStats, RejectionStats};

@@ -14,13 +14,13 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::catalog::{PrimitiveKind, literal_length, may_expand_to};
-use crate::json::{EditError, RawJson};
-use crate::name::{
-    self, ExposedName, ServerRef, ToolId, ToolboxName, namespaced_name, scheme_of_namespace,
-};
 use crate::policy::ToolFilter;
-use crate::settings::Config;
 use crate::toolbox::{ServerView, ToolboxView};
+use mcp_workbench_names::{
+    ExposedName, ServerRef, ToolId, ToolboxName, namespaced_name, scheme_of_namespace,
+};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 pub const TOOLMAN_ACTIVATE: &str = "toolman_activate";
 
@@ -241,10 +241,10 @@ impl NamespaceTable {
         if let Some(item) = self.get(PrimitiveKind::Resource, uri) {
             return vec![(item.at.clone(), item.own.clone(), Some(item))];
         }
-        if name::has_our_scheme(uri) {
+        if mcp_workbench_names::has_our_scheme(uri) {
             let mut owners = self.owners.iter();
             let whose = owners.find_map(|owner| {
-                let own = uri.strip_prefix(&name::uri_prefix(&owner.at))?;
+                let own = uri.strip_prefix(&mcp_workbench_names::uri_prefix(&owner.at))?;
                 Some((owner.at.clone(), own.to_owned(), None))
             });
             return whose.into_iter().collect();
@@ -323,7 +323,7 @@ impl NamespaceTable {
         let owner = self.owners.iter().find(|owner| owner.at == *server_ref);
         match owner {
             Some(owner) if !owner.is_contested => format!("{}{uri}", owner.prefixes[0]),
-            _ => name::qualified_uri(server_ref, uri),
+            _ => mcp_workbench_names::qualified_uri(server_ref, uri),
         }
     }
 
@@ -380,8 +380,9 @@ impl Primitives<'_> {
             let name = ExposedName::namespaced(self.namespace, &t.id, self.limit).to_string();
             let full = namespaced_name(self.namespace, own);
             let has_hash = name != full;
-            let is_other =
-                self.is_other(&full, |full| name::is_unambiguous_tool_name(full, self.limit));
+            let is_other = self.is_other(&full, |full| {
+                mcp_workbench_names::is_unambiguous_tool_name(full, self.limit)
+            });
             // The hash is unique, but its prefix may be another namespace's.
             let is_changed = if has_hash { self.is_other(&name, |_| true) } else { is_other };
             let name = if is_changed { t.name.to_string() } else { name };
@@ -404,8 +405,9 @@ impl Primitives<'_> {
             templates.map(|t| self.address(PrimitiveKind::ResourceTemplate, &t.uri, &t.raw));
         let prompts = part.prompts().iter().map(|p| {
             let full = namespaced_name(self.namespace, &p.name);
-            let is_other =
-                self.is_other(&full, |full| name::is_unambiguous_prompt_name(full, self.limit));
+            let is_other = self.is_other(&full, |full| {
+                mcp_workbench_names::is_unambiguous_prompt_name(full, self.limit)
+            });
             let at = part.server_ref.clone();
             let ServerRef { toolbox, server } = at.clone();
             let id = ToolId { toolbox, server, tool: p.name.clone() };
@@ -429,10 +431,11 @@ impl Primitives<'_> {
         let [name, full] = prefixes(self.namespace).map(|prefix| format!("{prefix}{own}"));
         let is_strict = matches!(kind, PrimitiveKind::Resource);
         let is_changed = self.is_other(&name, |uri| {
-            name::is_unambiguous_uri(uri) && (!is_strict || name::is_portable_uri(uri))
+            mcp_workbench_names::is_unambiguous_uri(uri)
+                && (!is_strict || mcp_workbench_names::is_portable_uri(uri))
         });
-        let is_other = self.is_other(&full, name::is_unambiguous_uri);
-        let name = if is_changed { name::qualified_uri(&at, own) } else { name };
+        let is_other = self.is_other(&full, mcp_workbench_names::is_unambiguous_uri);
+        let name = if is_changed { mcp_workbench_names::qualified_uri(&at, own) } else { name };
         let item = NamespacedPrimitive::new(kind, name, at, own, described(raw), raw);
         NamespacedPrimitive { documented_name: full, is_ambiguous: is_other, ..item }
     }

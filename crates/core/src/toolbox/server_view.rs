@@ -8,10 +8,10 @@ use foldhash::HashMap;
 use crate::catalog::{
     Listing, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
-use crate::name::{ServerName, ServerRef, ToolId};
 use crate::policy::{PermittedPrimitives, Policy, ToolTraits, UnixTime};
-use crate::settings::{ServerConfig, ToolboxConfig};
 use crate::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerName, ServerRef, ToolId};
+use mcp_workbench_settings::{ServerConfig, ToolboxConfig};
 
 /// An immutable view of one listed server in a toolbox, in the order of the server's own lists.
 #[derive(Debug)]

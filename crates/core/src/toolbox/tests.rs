@@ -7,9 +7,11 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::catalog::{Definition, Listing};
-use crate::name::ToolboxName;
 use crate::policy::{Policy, UnixTime};
-use crate::settings::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_settings::{
+    Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig,
+};
 
 fn config(filters: &[&str]) -> Config {
     let launch = || {

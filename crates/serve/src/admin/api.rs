@@ -15,15 +15,15 @@ use crate::admin::protocol::{
 use crate::admin::status::{UnusedTools, WorkbenchStatus};
 use crate::admin::status_collector::{StatusCollector, millis};
 use crate::admin::tool_calls::{AdminCall, WaitingCalls, verbatim};
-use crate::catalog::rank::{ScoreCutoff, shared_words};
-use crate::gateway::{
+use mcp_workbench_core::catalog::rank::{ScoreCutoff, shared_words};
+use mcp_workbench_core::gateway::{
     AgentHandle, Caller, FailedServer, Gateway, GatewayRegistry, RequestContext, SignInPage,
     ToolMatch, ToolQuery,
 };
-use crate::json::RawJson;
-use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
-use crate::settings::{Launch, ServerConfig};
-use crate::telemetry::estimate_tokens;
+use mcp_workbench_core::telemetry::estimate_tokens;
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
+use mcp_workbench_settings::{Launch, ServerConfig};
+use mcp_workbench_wire::json::RawJson;
 
 const MAX_HITS: usize = 20;
 /// Maximum length of a query, in bytes.

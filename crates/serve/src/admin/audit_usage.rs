@@ -13,8 +13,8 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::admin::protocol::AdminError;
-use crate::name::ToolId;
-use crate::telemetry::stats::{self, AuditSummary, StatsBuilder};
+use mcp_workbench_core::telemetry::stats::{self, AuditSummary, StatsBuilder};
+use mcp_workbench_names::ToolId;
 
 /// Maximum number of bytes that are read. Older records are ignored.
 const MAX_BYTES: u64 = 128 * 1024 * 1024;
@@ -123,7 +123,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
 
     fn line(tool: &str) -> String {
         format!(

@@ -16,8 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::api::AdminApi;
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminRequest, AdminResponse};
-use crate::os::{LocalListener, LocalStream, remove_dead_socket};
-use crate::wire::line::{InputLine, LineReader};
+use mcp_workbench_os::{LocalListener, LocalStream, remove_dead_socket};
+use mcp_workbench_wire::line::{InputLine, LineReader};
 
 /// Maximum length of a request line, in bytes.
 const MAX_LINE: usize = 1024 * 1024;
@@ -51,8 +51,8 @@ pub fn listen(folders: &[PathBuf], run: &str) -> Option<(LocalListener, PathBuf)
 }
 
 fn listen_in(folder: &Path, run: &str) -> std::io::Result<(LocalListener, PathBuf)> {
-    crate::os::make_private_folder(folder)?;
-    crate::os::check_private_dir(folder)?;
+    mcp_workbench_os::make_private_folder(folder)?;
+    mcp_workbench_os::check_private_dir(folder)?;
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::telemetry::FinishedCall;
+use mcp_workbench_core::telemetry::FinishedCall;
 
 /// Status of a running workbench. Times are in Unix milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]

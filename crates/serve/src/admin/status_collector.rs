@@ -8,12 +8,12 @@ use crate::admin::status::{
     AgentStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus, ToolboxStatus,
     TrafficSample, WorkbenchStatus,
 };
-use crate::gateway::{BackendStatus, Caller, GatewayRegistry, ListingDrift, Phase};
-use crate::name::{ServerRef, untrusted_text};
-use crate::os::ProcessMemory;
-use crate::settings::{Launch, ServerConfig, ToolboxConfig};
-use crate::telemetry::{CallStats, LiveSnapshot, estimate_tokens};
-use crate::toolbox;
+use mcp_workbench_core::gateway::{BackendStatus, Caller, GatewayRegistry, ListingDrift, Phase};
+use mcp_workbench_core::telemetry::{CallStats, LiveSnapshot, estimate_tokens};
+use mcp_workbench_core::toolbox;
+use mcp_workbench_names::{ServerRef, untrusted_text};
+use mcp_workbench_os::ProcessMemory;
+use mcp_workbench_settings::{Launch, ServerConfig, ToolboxConfig};
 
 /// Maximum number of toolboxes, and of servers per toolbox.
 const MAX_SHOWN: usize = 256;

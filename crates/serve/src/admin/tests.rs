@@ -7,14 +7,14 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::PoolOptions;
-use crate::config;
-use crate::gateway::{Caller, GatewayRegistry};
-use crate::telemetry::Telemetry;
+use mcp_workbench_core::backend::PoolOptions;
+use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
+use mcp_workbench_core::telemetry::Telemetry;
 
 pub(super) fn desk(config: &serde_json::Value) -> AdminApi {
     let env = BTreeMap::<String, String>::new();
-    let loaded = config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let observer = Arc::new(Telemetry::default());
     let options = PoolOptions { observer, ..PoolOptions::default() };
     let config = Arc::new(loaded.unwrap().config);

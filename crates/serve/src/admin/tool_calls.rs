@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminResponse};
-use crate::backend::{self, RpcOutcome, events};
-use crate::gateway::{
+use mcp_workbench_core::backend::{self, RpcOutcome, events};
+use mcp_workbench_core::gateway::{
     AgentEvent, AgentHandle, AgentId, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
     ServerRequest,
 };
-use crate::json::RawJson;
-use crate::name::{ToolId, untrusted_text};
-use crate::telemetry::QuotaOwner;
+use mcp_workbench_core::telemetry::QuotaOwner;
+use mcp_workbench_names::{ToolId, untrusted_text};
+use mcp_workbench_wire::json::RawJson;
 
 const EVENTS: usize = 16;
 /// Maximum number of calls that wait for a confirmation. Beyond it, the oldest is cancelled.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::{self, RpcOutcome};
 use crate::exposure::activate::catalog_text::{
     CatalogText, MAX_DESCRIPTION, RenderedCatalog, line, short_description,
 };
@@ -31,12 +30,13 @@ use crate::exposure::rendering::{self, RenderFn};
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite::UriNaming;
 use crate::exposure::{answer_delivery, app_table, apps, meta_tools, tool_results, uri_rewrite};
-use crate::gateway::{CallError, FailedServer, RequestContext, Snapshot};
-use crate::json::{EditError, RawJson};
-use crate::name::{self, ServerRef, ToolId};
-use crate::settings::Config;
-use crate::state::{Activation, ActivePrimitives};
-use crate::toolbox::{NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE};
+use mcp_workbench_core::backend::{self, RpcOutcome};
+use mcp_workbench_core::gateway::{CallError, FailedServer, RequestContext, Snapshot};
+use mcp_workbench_core::state::{Activation, ActivePrimitives};
+use mcp_workbench_core::toolbox::{NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE};
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 /// How long a list waits for servers without a cached listing. Clients give up on the first list
 /// after 10 s or more. Slower servers cause a list change later.
@@ -356,8 +356,10 @@ async fn revive(
         let toolbox = gateway.config().toolbox(at.toolbox.as_str());
         toolbox.is_some_and(|toolbox| {
             let namespace = &toolbox.namespace;
-            let prefixes =
-                [name::namespaced_name(namespace, ""), name::scheme_of_namespace(namespace)];
+            let prefixes = [
+                mcp_workbench_names::namespaced_name(namespace, ""),
+                mcp_workbench_names::scheme_of_namespace(namespace),
+            ];
             prefixes.iter().any(|prefix| names.iter().any(|name| name.starts_with(prefix)))
         })
     };

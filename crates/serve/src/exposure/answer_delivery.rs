@@ -5,16 +5,15 @@
 
 use serde_json::{Value, json};
 
-use crate::backend::RpcOutcome;
 use crate::exposure::meta_tools::{Detail, OpenToolbox};
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::rendering::RenderFn;
 use crate::exposure::{app_table, meta_tools, rendering, search, signatures, tool_results};
-use crate::gateway::{OpenedToolbox, Snapshot};
-use crate::json::{EditError, RawJson};
-use crate::name;
-use crate::settings::{Config, ToolboxConfig};
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{OpenedToolbox, Snapshot};
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_settings::{Config, ToolboxConfig};
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 const MAX_SUGGESTIONS: usize = 5;
 const IN_YOUR_LIST: &str = "in_your_list";
@@ -172,7 +171,7 @@ fn chosen<'a>(
     for name in wanted {
         if !all().any(|tool| is_called(tool, name)) {
             let known = all().map(|tool| tool.id.tool.as_str());
-            let near: Vec<_> = name::nearest(name, known, MAX_SUGGESTIONS)
+            let near: Vec<_> = mcp_workbench_names::nearest(name, known, MAX_SUGGESTIONS)
                 .into_iter()
                 .map(|near| format!("`{near}`"))
                 .collect();

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::gateway::Snapshot;
-use crate::name::{ServerRef, ToolId, is_unambiguous_ui_uri, qualified_ui_uri};
-use crate::state::Activation;
-use crate::toolbox::{ExposedTool, PrimitiveKind};
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::state::Activation;
+use mcp_workbench_core::toolbox::{ExposedTool, PrimitiveKind};
+use mcp_workbench_names::{ServerRef, ToolId, is_unambiguous_ui_uri, qualified_ui_uri};
 
 /// The tools with a user interface, and the URIs of their pages.
 pub(crate) struct AppTable<'a> {

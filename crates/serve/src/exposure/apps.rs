@@ -7,8 +7,8 @@
 use crate::exposure::app_table::{AppTable, is_app_tool, is_app_tool_at};
 use crate::exposure::mode::Exposure;
 use crate::exposure::tool_results;
-use crate::gateway::Snapshot;
-use crate::name::{ServerRef, ToolId, UI_SCHEME};
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_names::{ServerRef, ToolId, UI_SCHEME};
 
 /// Returns `true` if the client shows user interfaces, and a listed tool has one.
 pub(crate) fn has_apps(exposure: &Exposure) -> bool {

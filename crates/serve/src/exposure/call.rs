@@ -1,14 +1,14 @@
 //! Tool calls of agents: resolves the tool, calls it and prepares the result.
 
-use crate::backend::RpcOutcome;
 use crate::exposure::meta_tools::ScopedToolName;
 use crate::exposure::mode::Exposure;
 use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::toolbox_mode::open_toolbox;
 use crate::exposure::{apps, meta_tools, startup, tool_results};
-use crate::gateway::{CallError, RequestContext};
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{CallError, RequestContext};
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_wire::json::RawJson;
 
 /// Handles a tool call. Every mode except `activate` accepts `open_toolbox`, `use_tool` and
 /// registered names, listed or not.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::exposure::tool_call::ListMutability;
-use crate::settings::ClientConfig;
+use mcp_workbench_settings::ClientConfig;
 
 /// Default for unknown clients, as measured with most known ones.
 const SETTLING: Duration = Duration::from_millis(50);

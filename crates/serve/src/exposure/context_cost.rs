@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::exposure::{Exposure, meta_tools};
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// Bytes added to each tool name by clients that show only names: `mcp__server__tool` and a line
 /// break.

@@ -6,9 +6,9 @@ use crate::exposure::mode::{
 };
 use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, uri_rewrite};
-use crate::gateway::Snapshot;
-use crate::json::RawJson;
-use crate::name::ToolId;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_names::ToolId;
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) struct Direct;
 

@@ -5,12 +5,12 @@
 //! no room for all toolboxes, a list below names them, with as much of their servers and
 //! descriptions as fits.
 
-use crate::catalog::shorten;
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::mode::UsageHints;
 use crate::exposure::truncation::{first_that_fits, lengthen, names_that_fit};
-use crate::name::{ServerName, untrusted_text};
-use crate::settings::{Config, ToolboxConfig};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_names::{ServerName, untrusted_text};
+use mcp_workbench_settings::{Config, ToolboxConfig};
 
 /// Maximum size of the instructions in bytes, for clients without a known limit.
 pub(crate) const DEFAULT_MAX_INSTRUCTIONS: usize = 2048;

@@ -3,13 +3,13 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::{app_table, meta_tools, rendering, search, tool_results};
-use crate::gateway::OpenedToolbox;
-use crate::json::{self, RawJson};
-use crate::settings::{Config, ToolboxConfig};
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::OpenedToolbox;
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_settings::{Config, ToolboxConfig};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Returns `open_toolbox` and, if configured, `search_tools` together with `use_tool`, which calls
 /// tools of toolboxes that aren't open. `has_shape`: [`open_result`] is the only result of

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::exposure::instructions;
 use crate::exposure::mode::ToolDelivery;
-use crate::json::{RawJson, decode_string};
-use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
-use crate::settings::{Config, MACROS};
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::{Config, MACROS};
+use mcp_workbench_wire::json::{RawJson, decode_string};
 
 pub(crate) const OPEN_TOOLBOX: &str = "open_toolbox";
 pub(crate) const USE_TOOL: &str = "use_tool";

@@ -6,17 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::app_table::AppTable;
 use crate::exposure::client_profile::ClientProfile;
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite;
-use crate::gateway::{Gateway, Snapshot};
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId, ToolboxName};
-use crate::settings::Config;
-use crate::state::{ActivePrimitives, SessionChoices};
-use crate::toolbox::{ExposedTool, PrimitiveKind};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{Gateway, Snapshot};
+use mcp_workbench_core::state::{ActivePrimitives, SessionChoices};
+use mcp_workbench_core::toolbox::{ExposedTool, PrimitiveKind};
+use mcp_workbench_names::{ServerRef, ToolId, ToolboxName};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 /// The future of a mode's work. Boxed because it is usually larger than the future that awaits it.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

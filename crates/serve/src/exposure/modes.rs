@@ -4,7 +4,7 @@ use crate::exposure::mode::ModeSelector;
 use crate::exposure::{
     activate, auto, direct, dynamic, modular, navigate, passthrough, search, toolbox_mode,
 };
-use crate::settings::ToolMode;
+use mcp_workbench_settings::ToolMode;
 
 pub(crate) fn selector_for(mode: ToolMode) -> ModeSelector {
     match mode {

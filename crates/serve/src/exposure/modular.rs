@@ -11,7 +11,6 @@ mod results;
 
 use std::time::Duration;
 
-use crate::catalog::shorten;
 use crate::exposure::call::call_tool;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits, OwnToolsInput,
@@ -20,9 +19,10 @@ use crate::exposure::modular::arguments::{CallTool, GetTools};
 use crate::exposure::tool_call::{CallRoute, ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::tool_results;
 use crate::exposure::truncation::names_that_fit;
-use crate::gateway::{FailedServer, RequestContext};
-use crate::name::{self, ToolId};
-use crate::settings::{Config, ToolboxConfig};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{FailedServer, RequestContext};
+use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::{Config, ToolboxConfig};
 
 use crate::exposure::modular::definitions::{instructions, tools};
 
@@ -181,7 +181,7 @@ fn group<'a>(config: &'a Config, wanted: &str) -> Result<&'a ToolboxConfig, Stri
         return Ok(toolbox);
     }
     let known = || config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
-    let near = name::nearest(wanted, known(), MAX_SUGGESTIONS);
+    let near = mcp_workbench_names::nearest(wanted, known(), MAX_SUGGESTIONS);
     let near = match near.as_slice() {
         [] => String::new(),
         near => format!(" Did you mean {}?", quoted(near)),

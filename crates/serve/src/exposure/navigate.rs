@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
 
-use crate::backend::RpcOutcome;
-use crate::catalog::shorten;
 use crate::exposure::instructions::{
     DEFAULT_MAX_INSTRUCTIONS, MAX_DESCRIPTION, NO_TOOLBOXES, PREVIEW_CHARS, STEPS, on_one_line,
 };
@@ -16,10 +14,12 @@ use crate::exposure::mode::{
 };
 use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::truncation::{first_that_fits, names_that_fit};
-use crate::gateway::{AgentEvent, Gateway, RequestContext, heartbeat};
-use crate::json::RawJson;
 use crate::navigator::{self, NavigationStep, NavigationTask, TaskError, TaskOutcome, ToolOutcome};
-use crate::settings::Config;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{AgentEvent, Gateway, RequestContext, heartbeat};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) const EXECUTE_TASK: &str = "execute_task";
 
@@ -336,9 +336,9 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::backend::{AgentHandle, events};
-    use crate::name::{ServerName, ToolId, ToolboxName};
     use crate::navigator::TreeLevel;
+    use mcp_workbench_core::backend::{AgentHandle, events};
+    use mcp_workbench_names::{ServerName, ToolId, ToolboxName};
 
     fn parsed(arguments: &Value) -> Result<(String, Option<String>), &'static str> {
         let arguments = (!arguments.is_null()).then(|| RawJson::encode(arguments));
@@ -437,8 +437,8 @@ mod tests {
         }
     }
 
-    fn toolbox(name: &str, description: &str) -> crate::settings::ToolboxConfig {
-        crate::settings::ToolboxConfig {
+    fn toolbox(name: &str, description: &str) -> mcp_workbench_settings::ToolboxConfig {
+        mcp_workbench_settings::ToolboxConfig {
             name: ToolboxName::new(name),
             description: description.to_owned(),
             namespace: name.to_owned(),

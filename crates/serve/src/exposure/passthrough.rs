@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::call::call_tool;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, ListContext, Mode, ModeTraits, Startup,
 };
 use crate::exposure::tool_call::{CallRoute, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, tool_results};
-use crate::gateway::{AgentHandle, CallError, Snapshot, StartPriority};
-use crate::json::{self, RawJson};
-use crate::name::{ServerRef, ToolId};
-use crate::settings::{Config, ServerConfig};
-use crate::toolbox::{ExposedTool, PrimitiveKind, ServerView};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{AgentHandle, CallError, Snapshot, StartPriority};
+use mcp_workbench_core::toolbox::{ExposedTool, PrimitiveKind, ServerView};
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_settings::{Config, ServerConfig};
+use mcp_workbench_wire::json::{self, RawJson};
 
 pub(crate) struct Passthrough;
 

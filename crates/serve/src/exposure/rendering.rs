@@ -6,13 +6,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::shorten;
 use crate::exposure::truncation::names_that_fit;
-use crate::gateway::{FailedServer, OpenedToolbox};
-use crate::json::RawJson;
-use crate::name::{ServerName, untrusted_text};
-use crate::settings::ToolboxConfig;
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{FailedServer, OpenedToolbox};
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerName, untrusted_text};
+use mcp_workbench_settings::ToolboxConfig;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum length of the reason for one failed server, and of all reasons, in characters.
 const MAX_REASON: usize = 1000;

@@ -9,8 +9,6 @@ mod results;
 
 use serde_json::json;
 
-use crate::catalog::rank::ScoreCutoff;
-use crate::catalog::shorten;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits, SearchOffer,
     ToolDelivery, UsageHints,
@@ -19,11 +17,13 @@ use crate::exposure::search::arguments::SearchTools;
 use crate::exposure::search::results::{QueryMatches, SearchResults, unsearched};
 use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::{app_table, instructions, meta_tools, tool_results};
-use crate::gateway::ToolQuery;
-use crate::json::RawJson;
-use crate::name::{ServerName, ToolboxName};
-use crate::settings::Config;
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::catalog::rank::ScoreCutoff;
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::ToolQuery;
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 pub use crate::exposure::search::results::SearchHit;
 

@@ -4,13 +4,13 @@
 //! They come from stored tool lists, after policy. Since clients send them with every request, they
 //! consist of names only; `open_toolbox` shows the rest.
 
-use crate::catalog::ToolDefinition;
 use crate::exposure::app_table;
-use crate::gateway::Snapshot;
-use crate::json::RawJson;
-use crate::name::ToolboxName;
-use crate::settings::Config;
-use crate::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 /// In bytes, even for clients that show longer descriptions.
 pub(crate) const MAX: usize = 4096;

@@ -1,7 +1,7 @@
 //! Starts the servers whose tools are in a list before an agent gets it.
 
 use crate::exposure::mode::{Exposure, Startup};
-use crate::gateway::{AgentHandle, RequestContext};
+use mcp_workbench_core::gateway::{AgentHandle, RequestContext};
 
 /// Returns `true` if a list waits for servers without a cached listing.
 pub(crate) fn tries_servers(exposure: &Exposure) -> bool {

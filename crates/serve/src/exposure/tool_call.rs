@@ -1,10 +1,10 @@
 //! A `tools/call` as a mode handles it, and the reply.
 
-use crate::backend::RpcOutcome;
-use crate::gateway::RequestContext;
-use crate::json::{Member, RawJson};
-use crate::name::ToolboxName;
-use crate::state::{Activation, SessionChoices};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::RequestContext;
+use mcp_workbench_core::state::{Activation, SessionChoices};
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_wire::json::{Member, RawJson};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMutability {

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::backend::{self, RpcOutcome};
-use crate::catalog::schema::format_violations;
 use crate::exposure::truncation::names_that_fit;
-use crate::gateway::CallError;
-use crate::json::{self, RawJson};
+use mcp_workbench_core::backend::{self, RpcOutcome};
+use mcp_workbench_core::catalog::schema::format_violations;
+use mcp_workbench_core::gateway::CallError;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Maximum size of the names in an error, in bytes.
 const MAX_NAMES: usize = 600;

@@ -11,8 +11,8 @@ use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest}
 use crate::exposure::{
     answer_delivery, instructions, list_delivery, meta_tools, search, tool_results,
 };
-use crate::name::ToolboxName;
-use crate::settings::Config;
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_settings::Config;
 
 /// For clients that follow list changes.
 pub(crate) static LIST: ToolboxMode = ToolboxMode::new(ToolDelivery::List, ListChanges::Followed);

@@ -4,12 +4,12 @@
 //! so does the JSON around it. In `activate` mode, lists put a namespace before every URI, but in
 //! results shared URIs are still the only ones that change.
 
-use crate::backend::RpcOutcome;
 use crate::exposure::app_table::AppTable;
-use crate::gateway::Snapshot;
-use crate::json::{self, EditError, RawJson};
-use crate::name::{ServerRef, UI_SCHEME};
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerRef, UI_SCHEME};
+use mcp_workbench_wire::json::{self, EditError, RawJson};
 
 /// The deprecated spelling of `ui.resourceUri` in `_meta`.
 const OLDER_KEY: &str = "ui/resourceUri";

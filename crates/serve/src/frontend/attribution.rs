@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::RpcOutcome;
-use crate::gateway::{AgentEvent, ServerRequest, may_require_input};
-use crate::json::{self, Member, RawJson};
-use crate::settings::Config;
-use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::incoming::error_object;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{AgentEvent, ServerRequest, may_require_input};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::code::INTERNAL_ERROR;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::{self, Member, RawJson};
 
 const ELICIT: &str = "elicitation/create";
 /// The line before a server's message, as JSON text.

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tracing::Instrument;
 use tracing::instrument::Instrumented;
 
-use crate::backend::RpcOutcome;
 use crate::exposure;
 use crate::frontend::era::adapt_outcome;
 use crate::frontend::request::{AgentRequest, ResponseFuture, method_not_found, send};
 use crate::frontend::session::AgentSession;
 use crate::frontend::{extensions, forwarding, handshake, lists, primitives, subscriptions};
-use crate::gateway::QuotaExceededError;
-use crate::json;
-use crate::telemetry::{QuotaKind, request_span};
-use crate::wire::code::UNAVAILABLE;
-use crate::wire::incoming::{IncomingRequest, Responder, error_object};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::QuotaExceededError;
+use mcp_workbench_core::telemetry::{QuotaKind, request_span};
+use mcp_workbench_wire::code::UNAVAILABLE;
+use mcp_workbench_wire::incoming::{IncomingRequest, Responder, error_object};
+use mcp_workbench_wire::json;
 
 /// Handles one request. Completes when the response is queued or the agent cancels.
 pub fn handle_request(
@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::json::RawJson;
+    use mcp_workbench_wire::json::RawJson;
 
     #[test]
     fn parameters_are_an_object() {

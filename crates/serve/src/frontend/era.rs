@@ -6,16 +6,16 @@ use memchr::memmem::Finder;
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::ListMutability;
-use crate::gateway::LogLevel;
-use crate::json::{self, EditError, Member, RawJson, similar};
-use crate::state::ClientInfo;
-use crate::wire::code::{
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::LogLevel;
+use mcp_workbench_core::state::ClientInfo;
+use mcp_workbench_wire::code::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     RESOURCE_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, URL_ELICITATION_REQUIRED,
 };
-use crate::wire::incoming::{edit_error, error_object};
+use mcp_workbench_wire::incoming::{edit_error, error_object};
+use mcp_workbench_wire::json::{self, EditError, Member, RawJson, similar};
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 /// Members that the gateway reads. Those with the prefix describe the client and aren't forwarded:

@@ -7,18 +7,18 @@
 
 use std::sync::Arc;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::startup;
 use crate::frontend::era::sanitize_outcome;
 use crate::frontend::forwarding::{ForwardedRequest, forward as pass_on};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
 use crate::frontend::{name_resolution, primitives};
-use crate::gateway::{CallError, RequestTarget};
-use crate::json::{self, Member, RawJson};
-use crate::name::{ServerRef, ToolId, untrusted_text};
-use crate::wire::code::INVALID_PARAMS;
-use crate::wire::incoming::{Responder, error_object};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{CallError, RequestTarget};
+use mcp_workbench_names::{ServerRef, ToolId, untrusted_text};
+use mcp_workbench_wire::code::INVALID_PARAMS;
+use mcp_workbench_wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::json::{self, Member, RawJson};
 
 /// The only request about tasks without a `taskId`.
 const LIST: &str = "tasks/list";

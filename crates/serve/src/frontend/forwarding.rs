@@ -7,17 +7,17 @@ use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use crate::backend::{RpcOutcome, events};
 use crate::exposure::{self, Exposure};
 use crate::frontend::attribution::{attribute_event, attribute_result};
 use crate::frontend::era::{RequestMeta, adapt_outcome, sanitize_outcome};
 use crate::frontend::request::{AgentRequest, ResponseFuture, send};
 use crate::frontend::session::{AgentSession, push};
-use crate::gateway::{AgentEvent, AgentHandle, RequestContext, ServerRequest};
-use crate::json::{self, RawJson};
-use crate::wire::ConnectionClosed;
-use crate::wire::code::METHOD_NOT_FOUND;
-use crate::wire::incoming::Responder;
+use mcp_workbench_core::backend::{RpcOutcome, events};
+use mcp_workbench_core::gateway::{AgentEvent, AgentHandle, RequestContext, ServerRequest};
+use mcp_workbench_wire::ConnectionClosed;
+use mcp_workbench_wire::code::METHOD_NOT_FOUND;
+use mcp_workbench_wire::incoming::Responder;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// How many events of servers one request buffers for its agent.
 const EVENTS: usize = 64;

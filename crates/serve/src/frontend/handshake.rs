@@ -6,16 +6,16 @@ use std::sync::Arc;
 use rmcp::model::ProtocolVersion;
 use serde_json::{Map, Value, json};
 
-use crate::backend::RpcOutcome;
 use crate::exposure::{Exposure, InitializeInfo, ListMutability, apps, startup};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
-use crate::gateway::{APPS_NAME, GatewayLimitError, is_own_extension};
-use crate::json::RawJson;
-use crate::name::ServerRef;
-use crate::state::{ClientInfo, ClientIntroduction};
-use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
-use crate::wire::incoming::error_object;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{APPS_NAME, GatewayLimitError, is_own_extension};
+use mcp_workbench_core::state::{ClientInfo, ClientIntroduction};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) fn over_capacity(error: GatewayLimitError) -> RpcOutcome {
     RpcOutcome::Error(error_object(INTERNAL_ERROR, &error.to_string(), None))

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::exposure::{ClientProfile, RelistBehavior, matches_client};
-use crate::state::ClientInfo;
+use mcp_workbench_core::state::ClientInfo;
 
 /// Length in bytes of the prefix, such as `mcp__workbench__`, that a client puts before tool names.
 const CLAUDE_PREFIX: usize = 16;

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use crate::backend::{RpcOutcome, events};
 use crate::exposure::{Exposure, ListMutability, SessionChoices, startup};
 use crate::frontend::era::adapt_result;
 use crate::frontend::forwarding;
 use crate::frontend::request::AgentRequest;
 use crate::frontend::session::AgentSession;
 use crate::frontend::session::lists_in_progress::ListBuildGuard;
-use crate::gateway::Snapshot;
-use crate::json::{self, RawJson};
-use crate::name::{PrimitiveNameTable, ServerName, ServerRef};
-use crate::state::ListDigests;
-use crate::toolbox::{PrimitiveKind, ToolboxView};
-use crate::wire::incoming::Responder;
+use mcp_workbench_core::backend::{RpcOutcome, events};
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::state::ListDigests;
+use mcp_workbench_core::toolbox::{PrimitiveKind, ToolboxView};
+use mcp_workbench_names::{PrimitiveNameTable, ServerName, ServerRef};
+use mcp_workbench_wire::incoming::Responder;
+use mcp_workbench_wire::json::{self, RawJson};
 
 const EVENTS: usize = 16;
 

@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 
 use serde::Deserialize;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::{Exposure, ListMutability, ResourceError, SessionChoices, apps, startup};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::forwarding::ForwardedRequest;
 use crate::frontend::session::AgentSession;
-use crate::gateway::Snapshot;
-use crate::json::{self, RawJson};
-use crate::name::{ServerRef, has_our_scheme};
-use crate::toolbox::PrimitiveKind;
-use crate::wire::code::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::wire::incoming::error_object;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::toolbox::PrimitiveKind;
+use mcp_workbench_names::{ServerRef, has_our_scheme};
+use mcp_workbench_wire::code::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Returns the servers that may have a resource, most likely first, each with its own URI. Starts
 /// servers first if the mode requires it.

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::error_text;
 use crate::frontend::era::sanitize_outcome;
 use crate::frontend::forwarding::{ForwardedRequest, forward};
 use crate::frontend::name_resolution;
 use crate::frontend::request::{AgentRequest, ResponseFuture, send};
 use crate::frontend::session::AgentSession;
-use crate::gateway::{AgentHandle, CallError, Caller, Gateway, LogLevel, RequestTarget};
-use crate::json::{self, RawJson};
-use crate::name::ServerRef;
-use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS, UNAVAILABLE};
-use crate::wire::incoming::{Responder, error_object};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{
+    AgentHandle, CallError, Caller, Gateway, LogLevel, RequestTarget,
+};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_wire::code::{INTERNAL_ERROR, INVALID_PARAMS, UNAVAILABLE};
+use mcp_workbench_wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Handles `resources/read`. Tries the candidate servers in order until one has the resource.
 pub(crate) fn read(

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 
-use crate::backend::RpcOutcome;
 use crate::frontend::era::{RequestMeta, check_names};
-use crate::gateway::QuotaGuard;
-use crate::json::{Member, RawJson};
-use crate::wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::wire::incoming::{Responder, error_object};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::QuotaGuard;
+use mcp_workbench_wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
+use mcp_workbench_wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::json::{Member, RawJson};
 
 pub(crate) struct AgentRequest {
     pub(crate) method: String,

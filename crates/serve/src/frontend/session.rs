@@ -19,7 +19,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use crate::backend::RpcOutcome;
 use crate::exposure::context_cost::{baseline_bytes, shown_bytes};
 use crate::exposure::{
     Activation, ClientProfile, Exposure, ListMutability, SessionChoices, ToolMode, startup,
@@ -33,14 +32,17 @@ use crate::frontend::session::ownership::RecordOwnership;
 use crate::frontend::session::runtime::SessionRuntime;
 use crate::frontend::session::state::SessionState;
 use crate::frontend::shown_lists::ListChanges;
-use crate::gateway::{AgentHandle, Caller, CallerQuota, Gateway, GatewayLimitError, LogLevel};
-use crate::json::RawJson;
-use crate::name::ToolboxName;
-use crate::state::{
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{
+    AgentHandle, Caller, CallerQuota, Gateway, GatewayLimitError, LogLevel,
+};
+use mcp_workbench_core::state::{
     Capacity, ClientInfo, ClientIntroduction, ListDigests, ListState, RecordKey, SessionKey,
     SessionRecord, StateRecord,
 };
-use crate::telemetry::ClientSummary;
+use mcp_workbench_core::telemetry::ClientSummary;
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_wire::json::RawJson;
 
 const DEBOUNCE: Duration = Duration::from_millis(50);
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::exposure::{ExposedLists, Exposure, ListMutability, SessionChoices};
-use crate::gateway::Snapshot;
-use crate::json::RawJson;
-use crate::name::ToolboxName;
-use crate::toolbox::ToolboxView;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::toolbox::ToolboxView;
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_wire::json::RawJson;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListChanges {

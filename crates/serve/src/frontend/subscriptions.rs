@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::backend::{RpcOutcome, events};
 use crate::exposure::{Exposure, ListMutability, SessionChoices, startup};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::{over_capacity, server_info};
@@ -19,12 +18,15 @@ use crate::frontend::primitives::{call_error_outcome, subscribe_at_first};
 use crate::frontend::request::{AgentRequest, send};
 use crate::frontend::session::{AgentClient, AgentSession};
 use crate::frontend::shown_lists::{ListChanges, ShownLists};
-use crate::gateway::{AgentEvent, AgentHandle, CallError, Gateway, SubscriptionLimitError};
-use crate::json::{self, RawJson};
-use crate::telemetry::QuotaKind;
-use crate::wire::ConnectionClosed;
-use crate::wire::code::INVALID_PARAMS;
-use crate::wire::incoming::{Responder, error_object};
+use mcp_workbench_core::backend::{RpcOutcome, events};
+use mcp_workbench_core::gateway::{
+    AgentEvent, AgentHandle, CallError, Gateway, SubscriptionLimitError,
+};
+use mcp_workbench_core::telemetry::QuotaKind;
+use mcp_workbench_wire::ConnectionClosed;
+use mcp_workbench_wire::code::INVALID_PARAMS;
+use mcp_workbench_wire::incoming::{Responder, error_object};
+use mcp_workbench_wire::json::{self, RawJson};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Bytes for all other members of a filter.

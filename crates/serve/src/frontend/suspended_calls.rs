@@ -15,17 +15,17 @@ use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::backend::RpcOutcome;
 use crate::frontend::forwarding::{InFlightCall, QUESTION, input_required};
 use crate::frontend::request::AgentRequest;
 use crate::frontend::session::AgentSession;
-use crate::gateway::{QuotaGuard, ServerRequest};
-use crate::json::RawJson;
-use crate::name::{AgentName, ToolboxName};
-use crate::state::{Capacity, RecordKey, RecordKind, StateRecord, Suspended};
-use crate::telemetry::{QuotaKind, QuotaOwner};
-use crate::wire::code::INVALID_PARAMS;
-use crate::wire::incoming::error_object;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{QuotaGuard, ServerRequest};
+use mcp_workbench_core::state::{Capacity, RecordKey, RecordKind, StateRecord, Suspended};
+use mcp_workbench_core::telemetry::{QuotaKind, QuotaOwner};
+use mcp_workbench_names::{AgentName, ToolboxName};
+use mcp_workbench_wire::code::INVALID_PARAMS;
+use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of suspended calls. Beyond it, the oldest call of the largest holder is
 /// cancelled.

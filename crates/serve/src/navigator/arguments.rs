@@ -4,14 +4,14 @@
 //! default are requested from the agent, because a chooser tends to make them up. Any other
 //! mismatch is left to the server.
 
-use crate::catalog::rank::is_read_operation;
-use crate::catalog::schema::{MISSING, Parameter, SchemaViolation};
-use crate::json::{self, EditError, RawJson};
 use crate::navigator::chooser::ArgumentsRequest;
 use crate::navigator::error::TaskError;
 use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::step::{NavigationStep, StepListener};
 use crate::navigator::tree::ToolNode;
+use mcp_workbench_core::catalog::rank::is_read_operation;
+use mcp_workbench_core::catalog::schema::{MISSING, Parameter, SchemaViolation};
+use mcp_workbench_wire::json::{self, EditError, RawJson};
 
 /// Maximum number of requests to the chooser.
 const TIMES: u32 = 2;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::llm::{RequestCost, RequestLimits};
-use crate::settings::BudgetConfig;
+use mcp_workbench_core::llm::{RequestCost, RequestLimits};
+use mcp_workbench_settings::BudgetConfig;
 
 #[derive(Debug)]
 pub struct NavigationBudget {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::pin::Pin;
 
-use crate::catalog::rank::Relevance;
-use crate::json::RawJson;
-use crate::llm;
+use mcp_workbench_core::catalog::rank::Relevance;
+use mcp_workbench_core::llm;
+use mcp_workbench_wire::json::RawJson;
 
 pub type ChooserFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChooserError>> + Send + 'a>>;
 

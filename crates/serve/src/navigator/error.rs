@@ -1,11 +1,11 @@
 //! Errors of a task: an error kind for programs, and a message and a suggestion for models. The
 //! length of every text is bounded.
 
-use crate::catalog::rank::absent_services_message;
-use crate::catalog::schema::{Parameter, SchemaViolation};
-use crate::catalog::{ToolDefinition, shorten};
-use crate::json::RawJson;
-use crate::llm;
+use mcp_workbench_core::catalog::rank::absent_services_message;
+use mcp_workbench_core::catalog::schema::{Parameter, SchemaViolation};
+use mcp_workbench_core::catalog::{ToolDefinition, shorten};
+use mcp_workbench_core::llm;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum length in characters; a longer text of a tool is returned in full next to the error.
 const MAX_MESSAGE: usize = 2000;

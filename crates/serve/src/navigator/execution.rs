@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::backend::{self, RpcOutcome};
-use crate::catalog::ToolDefinition;
-use crate::gateway::{CallError, Gateway, RequestContext};
-use crate::json::RawJson;
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::error::{TaskError, TaskErrorKind};
 use crate::navigator::server_start::{TRIES, start};
 use crate::navigator::step::{NavigationStep, StepListener};
 use crate::navigator::task::ToolOutcome;
 use crate::navigator::tree::ToolNode;
+use mcp_workbench_core::backend::{self, RpcOutcome};
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::gateway::{CallError, Gateway, RequestContext};
+use mcp_workbench_wire::json::RawJson;
 
 /// Calls a tool; if its server fails to start, retries the start and then calls again.
 pub(crate) async fn call(

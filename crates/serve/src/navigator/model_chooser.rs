@@ -2,14 +2,14 @@
 
 use tokio::time::Instant;
 
-use crate::gateway::{Gateway, ModelReply, RequestContext, SamplingError};
-use crate::json::RawJson;
-use crate::llm::{ChatPrompt, LlmError};
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::chooser::{
     ArgumentsRequest, ChoiceRequest, Chooser, ChooserError, ChooserFuture,
 };
 use crate::navigator::prompts;
+use mcp_workbench_core::gateway::{Gateway, ModelReply, RequestContext, SamplingError};
+use mcp_workbench_core::llm::{ChatPrompt, LlmError};
+use mcp_workbench_wire::json::RawJson;
 
 /// A truncated answer is rejected: in full it can mean something else.
 const CUT: &str = "the answer was truncated";

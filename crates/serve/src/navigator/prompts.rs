@@ -9,11 +9,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::shorten;
-use crate::json::{self, RawJson};
-use crate::llm::{ChatPrompt, ResponseFormat, json_objects, tokens_from_bytes};
-use crate::name::untrusted_text;
 use crate::navigator::chooser::{ArgumentsRequest, ChoiceOption, ChoiceRequest, ChooserError};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::llm::{ChatPrompt, ResponseFormat, json_objects, tokens_from_bytes};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Maximum size of a prompt, in bytes.
 const MAX_PICK: usize = 32 * 1024;

@@ -3,12 +3,12 @@
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
-use crate::catalog::{Definition, ToolDefinition};
-use crate::json::{self, RawJson};
 use crate::navigator::chooser::{
     ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserFuture, TreeLevel,
 };
+use mcp_workbench_core::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
+use mcp_workbench_core::catalog::{Definition, ToolDefinition};
+use mcp_workbench_wire::json::{self, RawJson};
 
 pub(crate) const RANKER: &str = "ranker";
 
@@ -100,7 +100,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::catalog::rank::{CONFIDENT_MARGIN, CONFIDENT_SCORE};
+    use mcp_workbench_core::catalog::rank::{CONFIDENT_MARGIN, CONFIDENT_SCORE};
 
     fn option(name: &str, about: &str, score: Option<f32>) -> ChoiceOption {
         let fit = score.map(|score| Relevance { score, rank: score });

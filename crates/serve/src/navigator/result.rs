@@ -6,11 +6,11 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::catalog::schema::Parameter;
-use crate::json::{self, RawJson};
 use crate::navigator::error::{Candidate, TaskError};
 use crate::navigator::execution::{blocks, text, texts};
 use crate::navigator::task::{TaskOutcome, ToolOutcome};
+use mcp_workbench_core::catalog::schema::Parameter;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Returns the `tools/call` result for a task (MCP, server/tools).
 pub fn tool_result(done: &TaskOutcome) -> RawJson {

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::timeout_at;
 
-use crate::json::RawJson;
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::chooser::{
     ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserError, ChooserFuture, TreeLevel,
@@ -13,6 +12,7 @@ use crate::navigator::chooser::{
 use crate::navigator::error::TaskError;
 use crate::navigator::ranker::Ranker;
 use crate::navigator::step::{NavigationStep, StepListener};
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of attempts per choice.
 const TIMES: u32 = 3;

@@ -2,9 +2,9 @@
 
 use tokio::time::Instant;
 
-use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
-use crate::name::ServerRef;
 use crate::navigator::step::{NavigationStep, StepListener};
+use mcp_workbench_core::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
+use mcp_workbench_names::ServerRef;
 
 pub(crate) const TRIES: u32 = 3;
 

@@ -1,10 +1,10 @@
 //! Progress of a task, step by step.
 
-use crate::catalog::rank::Relevance;
-use crate::json::RawJson;
-use crate::name::ToolId;
 use crate::navigator::chooser::{ChoiceOption, TreeLevel};
 use crate::navigator::ranker::{RANKER, top_option};
+use mcp_workbench_core::catalog::rank::Relevance;
+use mcp_workbench_names::ToolId;
+use mcp_workbench_wire::json::RawJson;
 
 pub type StepListener<'a> = dyn Fn(&NavigationStep<'_>) + Sync + 'a;
 

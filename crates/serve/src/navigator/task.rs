@@ -1,8 +1,8 @@
 //! A task and its outcome.
 
-use crate::json::RawJson;
 use crate::navigator::error::TaskError;
 use crate::navigator::tree::{SelectedTool, ToolNode};
+use mcp_workbench_wire::json::RawJson;
 
 /// A task of an agent.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,11 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::rank::Relevance;
-use crate::catalog::{Definition, ToolDefinition};
-use crate::json::{self, RawJson};
-use crate::llm;
-use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_core::catalog::rank::Relevance;
+use mcp_workbench_core::catalog::{Definition, ToolDefinition};
+use mcp_workbench_core::llm;
+use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
+use mcp_workbench_wire::json::{self, RawJson};
 
 use crate::navigator::error::NoCallReason;
 
@@ -241,7 +241,7 @@ fn error_texts_are_bounded() {
     let long = "word ".repeat(10_000);
     let many: Vec<_> = (0..1000).map(|n| format!("tool-{n}")).collect();
     let names: Vec<_> = many.iter().map(String::as_str).collect();
-    let parameter = |name: &String| crate::catalog::schema::Parameter {
+    let parameter = |name: &String| mcp_workbench_core::catalog::schema::Parameter {
         name: name.clone(),
         kind: long.clone(),
         description: Some(long.clone()),

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::catalog::rank::{MIN_SCORE, Relevance, is_unrequested_delete};
-use crate::catalog::shorten;
-use crate::json::RawJson;
 use crate::navigator::arguments;
 use crate::navigator::chooser::{ChoiceOption, TreeLevel};
 use crate::navigator::error::{Candidate, NoCallReason, TaskError};
@@ -15,7 +12,10 @@ use crate::navigator::ranker;
 use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::step::{NavigationStep, StepListener};
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-use crate::settings::Strategy;
+use mcp_workbench_core::catalog::rank::{MIN_SCORE, Relevance, is_unrequested_delete};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_settings::Strategy;
+use mcp_workbench_wire::json::RawJson;
 
 /// Number of ranked tools offered, in the first and in the second round.
 const OPTION_COUNTS: [usize; 2] = [20, 50];

@@ -5,16 +5,16 @@ pub(crate) mod toolboxes;
 
 use std::sync::Arc;
 
-use crate::catalog::rank::Relevance;
-use crate::catalog::{ToolDefinition, shorten};
-use crate::gateway::{AgentHandle, Gateway};
-use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId};
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::chooser::ChoiceOption;
 use crate::navigator::error::TaskError;
 use crate::navigator::server_start::{TRIES, start};
 use crate::navigator::step::StepListener;
+use mcp_workbench_core::catalog::rank::Relevance;
+use mcp_workbench_core::catalog::{ToolDefinition, shorten};
+use mcp_workbench_core::gateway::{AgentHandle, Gateway};
+use mcp_workbench_names::{ServerRef, ToolId};
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum length of an option's description, in characters.
 const MAX_ABOUT: usize = 300;

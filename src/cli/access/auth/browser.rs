@@ -5,10 +5,10 @@ use std::path::Path;
 
 use url::Url;
 
-use crate::backend::launch::capture::CaptureCommand;
-use crate::backend::launch::detached::detach;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::Platform;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::launch::capture::CaptureCommand;
+use mcp_workbench_core::backend::launch::detached::detach;
+use mcp_workbench_os::Platform;
 
 const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 const SSH_VARIABLES: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];

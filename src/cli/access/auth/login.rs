@@ -10,10 +10,10 @@ use crate::cli::access::auth::{
 };
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
-use crate::login::{
+use mcp_workbench_login::{
     LoginError, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget, SignInStatus,
 };
-use crate::settings::GrantType;
+use mcp_workbench_settings::GrantType;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

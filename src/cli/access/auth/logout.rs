@@ -9,7 +9,7 @@ use crate::cli::access::auth::{
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::login_summary::auth_command;
-use crate::login::{LoginRegistry, LoginTarget, SignInStatus};
+use mcp_workbench_login::{LoginRegistry, LoginTarget, SignInStatus};
 
 /// Signs out. Fails if several agents' logins match, but not this machine's.
 pub(super) fn run(global: &GlobalArgs, which: &LoginSelector) -> Result<ExitCode, CommandError> {

@@ -11,7 +11,7 @@ use crate::cli::access::auth::{LoginSelector, matching_logins, other_stored_logi
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Table, format_time, print};
 use crate::cli::servers::login_summary::LoginState;
-use crate::login::{LoginTarget, SignInStatus};
+use mcp_workbench_login::{LoginTarget, SignInStatus};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

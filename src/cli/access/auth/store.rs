@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use crate::cli::access::auth::no_folder;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count, print};
-use crate::login::StorageBackend;
-use crate::settings::Config;
+use mcp_workbench_login::StorageBackend;
+use mcp_workbench_settings::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::config::KeyLocation;
-use crate::name::{AgentName, ServerRef};
+use mcp_workbench_config::KeyLocation;
+use mcp_workbench_names::{AgentName, ServerRef};
 
 /// Whose access is explained, and to which server.
 #[derive(Serialize)]

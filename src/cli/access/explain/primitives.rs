@@ -13,10 +13,10 @@ use crate::cli::access::explain::explanation::{
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::cached_listings;
-use crate::config::{KeyLocation, locate_key};
-use crate::name::{AgentName, ServerRef};
-use crate::policy::{Policies, ResourceOrPrompt, RulePath, Verdict};
-use crate::settings::Config;
+use mcp_workbench_config::{KeyLocation, locate_key};
+use mcp_workbench_core::policy::{Policies, ResourceOrPrompt, RulePath, Verdict};
+use mcp_workbench_names::{AgentName, ServerRef};
+use mcp_workbench_settings::Config;
 
 pub(super) struct ExplainInput {
     pub(super) config: Config,

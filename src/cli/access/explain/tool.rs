@@ -4,16 +4,16 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::catalog::DefinitionDrift;
 use crate::cli::access::explain::explanation::{
     ExplainedAccess, RuleReason, shown_agent, shown_place,
 };
 use crate::cli::output::{did_you_mean, quoted};
 use crate::cli::servers::login_summary::LoginSummary;
-use crate::config::KeyLocation;
-use crate::name::{AgentName, ToolId};
-use crate::policy::{Explanation, Policies, RiskReason, ToolTraits, UnixTime};
-use crate::settings::{DriftPolicy, ToolOverride};
+use mcp_workbench_config::KeyLocation;
+use mcp_workbench_core::catalog::DefinitionDrift;
+use mcp_workbench_core::policy::{Explanation, Policies, RiskReason, ToolTraits, UnixTime};
+use mcp_workbench_names::{AgentName, ToolId};
+use mcp_workbench_settings::{DriftPolicy, ToolOverride};
 
 #[derive(Serialize)]
 pub(super) struct ToolExplanation<'a> {

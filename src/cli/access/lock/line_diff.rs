@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::cli::access::lock::report::DriftReport;
 use crate::cli::diagnostics::definition_remarks::words;
 use crate::cli::output::unified_diff;
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Returns a unified diff of all changed definitions, with invisible characters as `\u{…}`.
 pub(super) fn text(report: &DriftReport) -> String {

@@ -6,17 +6,19 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::catalog::{DefinitionDrift, DriftDetector, DriftKind, Listing, accept_command};
 use crate::cli::access::locking::package_record::{self, PackageChange};
 use crate::cli::access::locking::recording::{Recording, ServerRecording};
 use crate::cli::access::locking::remarks::{self, ServerDefinitions};
 use crate::cli::diagnostics::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::output::format_count;
 use crate::cli::servers::package_identity::PackageIdentity;
-use crate::json::RawJson;
-use crate::json::definition_text::{to_pretty_string, without_meta};
-use crate::name::untrusted_text;
-use crate::settings::{LockedDefinition, LockedServer, Lockfile};
+use mcp_workbench_core::catalog::{
+    DefinitionDrift, DriftDetector, DriftKind, Listing, accept_command,
+};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::{LockedDefinition, LockedServer, Lockfile};
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::definition_text::{to_pretty_string, without_meta};
 
 /// The `kind` of a row about a package instead of a definition.
 pub(super) const PACKAGE_KIND: &str = "package";

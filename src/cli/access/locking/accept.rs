@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::cli::access::locking::recording::LockRecording;
 use crate::cli::access::locking::server_names::names;
 use crate::cli::output::CommandError;
-use crate::config::LoadedConfig;
-use crate::name;
-use crate::settings::{LockedDefinitions, LockedServer, Lockfile};
+use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_settings::{LockedDefinitions, LockedServer, Lockfile};
 
 /// Servers by their names in the lock, each with one accepted definition; `None` accepts all.
 pub(crate) type AcceptList = Vec<(String, Option<String>)>;
@@ -26,7 +25,7 @@ pub(crate) fn parse_accepts(
             return Ok((server.to_owned(), Some(one.to_owned())));
         }
         let server = split.map_or(word.as_str(), |(server, _)| server);
-        let near = name::nearest(server, known.iter().map(String::as_str), 1);
+        let near = mcp_workbench_names::nearest(server, known.iter().map(String::as_str), 1);
         Err(CommandError::usage(format!("no server `{server}` in the configuration"))
             .suggesting(&near, "run `mcp-workbench check` to list the servers"))
     };

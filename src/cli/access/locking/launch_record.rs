@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::cli::access::locking::server_names::names;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::json::RawJson;
-use crate::settings::{Config, Launch};
-use crate::telemetry::Redactor;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::telemetry::Redactor;
+use mcp_workbench_settings::{Config, Launch};
+use mcp_workbench_wire::json::RawJson;
 
 const PATH: &str = "<path>";
 /// Limit in bytes on URL path segments. Longer ones may be secrets and are replaced by `…`.
@@ -51,7 +51,7 @@ pub(crate) fn launch_records(
     } else {
         folder.parent().map(Path::to_owned).unwrap_or_default()
     };
-    let launch = |(at, name): (crate::name::ServerRef, String)| {
+    let launch = |(at, name): (mcp_workbench_names::ServerRef, String)| {
         let find = |config: &Config| {
             let server = config.toolbox(at.toolbox.as_str())?.server(at.server.as_str())?;
             let is_broken = matches!(server.launch, Launch::Broken { .. });

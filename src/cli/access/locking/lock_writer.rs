@@ -13,10 +13,9 @@ use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::unpinned_packages;
 use crate::cli::files::atomic_write;
 use crate::cli::output::{CommandError, escape_to_line, format_count, print};
-use crate::config::{self, ConfigLocation, ConfigOrigin, Finding};
-use crate::name::ServerRef;
-use crate::os;
-use crate::settings::{Config, LockedDefinitions, LockedServer, Lockfile};
+use mcp_workbench_config::{ConfigLocation, ConfigOrigin, Finding};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, LockedDefinitions, LockedServer, Lockfile};
 
 pub(crate) struct LockPaths {
     pub(crate) config: ConfigLocation,
@@ -39,7 +38,7 @@ pub(crate) fn write_lock(
     let place = LockPaths::find(global)?;
     let before = if accept.is_empty() {
         // An unreadable lock is overwritten.
-        config::load_lockfile(&place.config).ok().flatten().unwrap_or_default()
+        mcp_workbench_config::load_lockfile(&place.config).ok().flatten().unwrap_or_default()
     } else {
         place.required_lock()?
     };
@@ -96,8 +95,8 @@ impl LockPaths {
         })?;
         let is_folder = config.path.is_dir();
         let lock = ConfigLocation {
-            display_path: config::lockfile_path(&config.display_path, is_folder),
-            path: config::lockfile_path(&config.path, is_folder),
+            display_path: mcp_workbench_config::lockfile_path(&config.display_path, is_folder),
+            path: mcp_workbench_config::lockfile_path(&config.path, is_folder),
             chosen_by: ConfigOrigin::Default,
         };
         Ok(Self { config, lock })
@@ -105,7 +104,8 @@ impl LockPaths {
 
     /// Reads the lock. Fails if there is none.
     pub(crate) fn required_lock(&self) -> Result<Lockfile, CommandError> {
-        let lock = config::load_lockfile(&self.config).map_err(CommandError::config)?;
+        let lock =
+            mcp_workbench_config::load_lockfile(&self.config).map_err(CommandError::config)?;
         lock.ok_or_else(|| {
             CommandError::usage(format!("`{}` does not exist", self.lock.display_path.display()))
                 .with_hint("run `mcp-workbench lock` to create it, then review and commit it")
@@ -134,8 +134,8 @@ fn write(
     next: &Lockfile,
     recorded: &LockRecording,
 ) -> Result<ExitCode, CommandError> {
-    let text = config::render_lockfile(next);
-    let old = os::read_input_text(&place.lock.path).ok();
+    let text = mcp_workbench_config::render_lockfile(next);
+    let old = mcp_workbench_os::read_input_text(&place.lock.path).ok();
     let is_same = old.as_deref() == Some(text.as_str());
     if !is_same {
         atomic_write::write_atomically(&place.lock, &text, &[&place.config.path])?;

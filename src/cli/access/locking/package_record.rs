@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::cli::access::locking::server_names::names;
 use crate::cli::servers::package_identity::{PackageDifference, PackageIdentity, identify};
-use crate::config::env::ProcessEnv;
-use crate::json::RawJson;
-use crate::json::definition_text::to_pretty_string;
-use crate::settings::{Config, Launch, LockedPackage, LockedServer};
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_settings::{Config, Launch, LockedPackage, LockedServer};
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::definition_text::to_pretty_string;
 
 pub(crate) fn identify_packages(config: &Config) -> BTreeMap<String, PackageIdentity> {
-    let identity = |(at, name): (crate::name::ServerRef, String)| {
+    let identity = |(at, name): (mcp_workbench_names::ServerRef, String)| {
         let server = config.toolbox(at.toolbox.as_str())?.server(at.server.as_str())?;
         let Launch::Stdio(launch) = &server.launch else { return None };
         Some((name, identify(launch, &ProcessEnv)?))
@@ -109,7 +109,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::settings::{Ecosystem, VersionRequest};
+    use mcp_workbench_settings::{Ecosystem, VersionRequest};
 
     fn identity(version: Option<&str>, integrity: Option<&str>) -> PackageIdentity {
         PackageIdentity {

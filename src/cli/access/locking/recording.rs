@@ -7,8 +7,6 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions};
-use crate::catalog::{Listing, ListingSamples};
 use crate::cli::access::locking::server_names::names;
 use crate::cli::access::locking::{launch_record, package_record};
 use crate::cli::args::GlobalArgs;
@@ -16,11 +14,13 @@ use crate::cli::gateways::{pool_options, without_policy};
 use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
 use crate::cli::servers::startup::{self, StartReport};
-use crate::config::LoadedConfig;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::json::RawJson;
-use crate::name::ServerRef;
-use crate::settings::{Config, DriftPolicy, LockedServer, Lockfile};
+use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::{ChildEnvironment, PoolOptions};
+use mcp_workbench_core::catalog::{Listing, ListingSamples};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, DriftPolicy, LockedServer, Lockfile};
+use mcp_workbench_wire::json::RawJson;
 
 const LOCALE_VARS: [&str; 3] = ["TZ", "LANG", "LC_ALL"];
 /// Fixed, so that locks don't depend on the machine.
@@ -173,7 +173,7 @@ fn listings(
         ..pool_options(Some(global))
     };
     let mut said = BTreeMap::new();
-    let hear = async |gateway: &crate::gateway::Gateway| {
+    let hear = async |gateway: &mcp_workbench_core::gateway::Gateway| {
         let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
         let look = |start: &StartReport| {
             let at = ServerRef { toolbox: start.toolbox.clone(), server: start.server.clone() };
@@ -190,7 +190,7 @@ fn listings(
         };
         startup::start_servers_with(gateway, &toolboxes, is_first, look).await;
     };
-    let caller = crate::gateway::Caller::ANONYMOUS;
+    let caller = mcp_workbench_core::gateway::Caller::ANONYMOUS;
     let work = app::with_gateway_for_client(config, options, (&caller, Some(capabilities)), hear);
     block_on(work)?.map_err(CommandError::internal)?;
     Ok(said)

@@ -3,12 +3,12 @@
 //! Remarks on definitions that the lock already has are reported separately: they have been
 //! reviewed, and must not crowd out remarks on unreviewed definitions.
 
-use crate::catalog::Listing;
 use crate::cli::diagnostics::definition_remarks::{DefinitionRemarks, words};
 use crate::cli::output::format_count;
-use crate::json::RawJson;
 use crate::lint::{DefinitionKind, ScanInput, scan};
-use crate::settings::{LockedDefinition, LockedServer};
+use mcp_workbench_core::catalog::Listing;
+use mcp_workbench_settings::{LockedDefinition, LockedServer};
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) struct ServerDefinitions {
     server: String,

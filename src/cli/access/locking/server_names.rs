@@ -1,7 +1,7 @@
 //! Names of servers in the lock.
 
-use crate::name::ServerRef;
-use crate::settings::{Config, Launch};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{Config, Launch};
 
 /// Returns every server except macros, with its name in the lock.
 pub(crate) fn names(config: &Config) -> Vec<(ServerRef, String)> {

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::authoring::edit::NewServer;
-use crate::catalog::ToolDefinition;
-use crate::catalog::rank::clustering::ServerProfile;
 use crate::cli::args::GlobalArgs;
 use crate::cli::files::config_edit::EditTarget;
 use crate::cli::gateways::{with_gateway, without_policy};
@@ -16,8 +14,9 @@ use crate::cli::onboarding::toolbox_proposal;
 use crate::cli::output::{CommandError, format_count, print, register_secrets};
 use crate::cli::servers::server_phrase::ServerTexts;
 use crate::cli::servers::trial_run::{StartedServer, start_all};
-use crate::config;
-use crate::config::env::ProcessEnv;
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::catalog::rank::clustering::ServerProfile;
 
 /// Names of tools that are shown.
 const MAX_TOOLS: usize = 12;
@@ -37,7 +36,8 @@ pub(super) fn run(
     servers: &[NewServer],
 ) -> Result<Vec<AddTrial>, CommandError> {
     let folder = target.location.path.parent().unwrap_or(Path::new("/"));
-    let parsed = config::parse(text, &target.location.display_path, folder, &ProcessEnv);
+    let parsed =
+        mcp_workbench_config::parse(text, &target.location.display_path, folder, &ProcessEnv);
     let config = parsed.map_err(CommandError::invalid_config)?.config;
     let mut config = without_policy(config);
     let place = |toolbox: &str, name: &str| {

@@ -8,17 +8,17 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::catalog::ToolDefinition;
 use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::catalog::schema;
 use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, format_count, print};
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
-use crate::config::read_catalog_tool;
-use crate::gateway::Gateway;
-use crate::name::ServerRef;
-use crate::settings::{CatalogFolder, CatalogService};
+use mcp_workbench_config::read_catalog_tool;
+use mcp_workbench_core::catalog::ToolDefinition;
+use mcp_workbench_core::gateway::Gateway;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::{CatalogFolder, CatalogService};
 
 const EXAMPLES: &str = "\
 Examples:

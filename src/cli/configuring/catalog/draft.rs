@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 use crate::authoring::catalog_files::{render_tool_file, to_yaml};
 use crate::authoring::import::NativeEntries;
 use crate::authoring::references::relocate_references;
-use crate::catalog::{first_sentence, shorten};
 use crate::cli::configuring::catalog::schema;
 use crate::cli::files::atomic_write;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::output::{CommandError, quoted};
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
-use crate::config::env::ProcessEnv;
-use crate::config::{ConfigLocation, ConfigOrigin, expand_variables};
-use crate::gateway::{Gateway, Snapshot};
-use crate::name::ServerRef;
-use crate::os::write_output;
-use crate::settings::{CatalogTool, FileNameAllocator};
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_config::{ConfigLocation, ConfigOrigin, expand_variables};
+use mcp_workbench_core::catalog::{first_sentence, shorten};
+use mcp_workbench_core::gateway::{Gateway, Snapshot};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_os::write_output;
+use mcp_workbench_settings::{CatalogTool, FileNameAllocator};
 
 #[derive(Default)]
 pub(super) struct CatalogDraft {
@@ -293,7 +293,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
 
     fn added(draft: &mut CatalogDraft, (toolbox, server): (&str, &str), token: &str) -> String {
         let block = json!({ "command": "x", "env": { "GITHUB_TOKEN": token } });

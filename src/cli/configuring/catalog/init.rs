@@ -10,8 +10,8 @@ use crate::cli::configuring::catalog::draft::CatalogDraft;
 use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, format_count, print, quoted};
 use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder};
-use crate::config::LoadedConfig;
-use crate::os::read_input_text;
+use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_os::read_input_text;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::settings::{AnonymousPolicy, AuthConfig, Config};
+use mcp_workbench_settings::{AnonymousPolicy, AuthConfig, Config};
 
 const MAX_NAMED: usize = 8;
 

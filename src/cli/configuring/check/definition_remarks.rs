@@ -2,10 +2,10 @@
 //! violations of the specification.
 
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
-use crate::config::Finding;
-use crate::gateway::Snapshot;
 use crate::lint::{DefinitionKind, ScanInput, scan};
-use crate::settings::Config;
+use mcp_workbench_config::Finding;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_settings::Config;
 
 /// Compares tool names within each toolbox and across all.
 pub(super) fn look(config: &Config, snapshot: &Snapshot) -> Vec<DefinitionRemarks> {

@@ -10,11 +10,10 @@ use crate::cli::configuring::check::{definition_remarks, log_isolation, missing_
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::output::{ContextSize, format_count, print};
 use crate::cli::servers::startup::{self, StartReport};
-use crate::config;
-use crate::gateway::{Gateway, Snapshot};
-use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::policy::DriftAction;
-use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use mcp_workbench_core::gateway::{Gateway, Snapshot};
+use mcp_workbench_core::policy::DriftAction;
+use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
 pub(super) struct InspectionOptions {
     pub(super) connects: bool,
@@ -30,7 +29,7 @@ pub(super) struct ServerInspection {
     /// Warnings about hidden tools and definition drift.
     pub(super) hidden: Vec<String>,
     /// Warnings about servers whose log messages agents may miss, and about malformed entries.
-    pub(super) server_warnings: Vec<config::Finding>,
+    pub(super) server_warnings: Vec<mcp_workbench_config::Finding>,
     pub(super) definitions: Vec<DefinitionRemarks>,
 }
 

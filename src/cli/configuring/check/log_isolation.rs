@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::Finding;
-use crate::gateway::Snapshot;
-use crate::settings::{Config, Isolation};
+use mcp_workbench_config::Finding;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_settings::{Config, Isolation};
 
 /// Covers only servers that have declared the `logging` capability.
 pub(super) fn findings(config: &Config, snapshot: &Snapshot) -> Vec<Finding> {

@@ -1,10 +1,10 @@
 //! Finds servers whose program or folder is missing, without starting anything.
 
-use crate::backend::{self, ChildEnvironment};
 use crate::cli::configuring::check::report::{CheckStatus, ServerRow};
 use crate::cli::runtime::current_program;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::settings::{Config, Launch};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::{self, ChildEnvironment};
+use mcp_workbench_settings::{Config, Launch};
 
 /// Marks the rows of servers that can't start. Returns a warning for each.
 pub(super) fn mark_missing(config: &Config, rows: &mut [ServerRow]) -> Vec<String> {

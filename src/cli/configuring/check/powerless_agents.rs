@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::config::Finding;
-use crate::name::AgentName;
-use crate::policy::Policies;
-use crate::settings::Config;
+use mcp_workbench_config::Finding;
+use mcp_workbench_core::policy::Policies;
+use mcp_workbench_names::AgentName;
+use mcp_workbench_settings::Config;
 
 /// Returns a warning about each agent, and about agents without a name, that can't use any server.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
@@ -47,12 +47,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config;
 
     fn found(mut file: Value) -> Vec<String> {
         file["mcpServers"] = json!({"a": {"command": "x"}, "b": {"command": "x"}});
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         findings(&config).into_iter().map(|finding| finding.message).collect()
     }

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::cli::diagnostics::definition_remarks;
 use crate::cli::output::ContextSize;
-use crate::config;
-use crate::name::{ServerName, ToolboxName};
+use mcp_workbench_names::{ServerName, ToolboxName};
 
 #[derive(Serialize)]
 pub(super) struct CheckReport<'a> {
@@ -39,14 +38,14 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl<'a> CheckReport<'a> {
-    pub(super) fn invalid(report: &'a config::ConfigReport) -> Self {
+    pub(super) fn invalid(report: &'a mcp_workbench_config::ConfigReport) -> Self {
         Self {
             file: &report.file,
             is_valid: false,
             dialect: None,
             mode: None,
-            errors: ProblemRow::of(&report.findings, config::Severity::Error),
-            warnings: ProblemRow::of(&report.findings, config::Severity::Warning),
+            errors: ProblemRow::of(&report.findings, mcp_workbench_config::Severity::Error),
+            warnings: ProblemRow::of(&report.findings, mcp_workbench_config::Severity::Warning),
             servers: Vec::new(),
             hidden: Vec::new(),
             findings: Vec::new(),
@@ -67,12 +66,15 @@ pub(super) struct ProblemRow<'a> {
 }
 
 impl<'a> ProblemRow<'a> {
-    pub(super) fn of(findings: &'a [config::Finding], severity: config::Severity) -> Vec<Self> {
+    pub(super) fn of(
+        findings: &'a [mcp_workbench_config::Finding],
+        severity: mcp_workbench_config::Severity,
+    ) -> Vec<Self> {
         let own = findings.iter().filter(|finding| finding.severity == severity);
         own.map(Self::new).collect()
     }
 
-    fn new(finding: &'a config::Finding) -> Self {
+    fn new(finding: &'a mcp_workbench_config::Finding) -> Self {
         Self {
             file: finding.file.as_deref(),
             path: &finding.path,

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::ChildEnvironment;
-use crate::backend::launch::grants::{self, Grant, GrantRegistry};
-use crate::backend::launch::{program_files, sandbox};
 use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::check::report::{ProcessReach, ServerRow};
 use crate::cli::output::{format_count, quoted};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os;
-use crate::settings::{Config, Confinement, Container, Launch, Sandbox, StdioLaunch};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_core::backend::ChildEnvironment;
+use mcp_workbench_core::backend::launch::grants::{self, Grant, GrantRegistry};
+use mcp_workbench_core::backend::launch::{program_files, sandbox};
+use mcp_workbench_settings::{Config, Confinement, Container, Launch, Sandbox, StdioLaunch};
 
 /// The reach of all servers, in their order in the configuration.
 pub(super) struct ServersReach {
@@ -70,7 +69,7 @@ impl ServersReach {
 
 fn summary(free: &[String], is_confined: bool, has_details: bool) -> Vec<String> {
     let mut texts = Vec::new();
-    if is_confined && !os::supports_signal_scope() {
+    if is_confined && !mcp_workbench_os::supports_signal_scope() {
         texts.push(
             "warning: this kernel does not stop sandboxed servers from killing your other \
              processes (Linux 6.12 and newer do)"

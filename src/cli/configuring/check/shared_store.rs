@@ -2,9 +2,9 @@
 
 use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
-use crate::config::Finding;
-use crate::redis_store::{ProbeReport, RedisTarget, StoreTimeouts, probe};
-use crate::settings::Config;
+use mcp_workbench_config::Finding;
+use mcp_workbench_redis::{ProbeReport, RedisTarget, StoreTimeouts, probe};
+use mcp_workbench_settings::Config;
 
 /// Probes the store if `connects`. The inner result is a line about the store, `None` without a
 /// probe, or the problem as a finding.

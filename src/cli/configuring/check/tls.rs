@@ -1,8 +1,8 @@
 //! Loads the files of `http.tls` exactly as `serve --http` does.
 
-use crate::config::Finding;
-use crate::http::TlsCertificates;
-use crate::settings::Config;
+use mcp_workbench_config::Finding;
+use mcp_workbench_http::TlsCertificates;
+use mcp_workbench_settings::Config;
 
 pub(super) fn tls_finding(config: &Config) -> Option<Finding> {
     let error = TlsCertificates::load(config.http.tls.as_ref()?).err()?;

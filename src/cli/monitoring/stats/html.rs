@@ -10,7 +10,7 @@ use crate::cli::monitoring::stats::{ConfiguredTools, unlisted_note};
 use crate::cli::monitoring::unused_tools::by_server;
 use crate::cli::output::print::escape_to_line;
 use crate::cli::output::units::{ContextSize, format_count, number};
-use crate::telemetry::stats::{AuditSummary, TimeBucket, ToolStats};
+use mcp_workbench_core::telemetry::stats::{AuditSummary, TimeBucket, ToolStats};
 
 /// The width and height of the calls chart, in SVG units.
 const PLOT: (usize, usize) = (620, 120);

@@ -8,7 +8,7 @@ use crate::cli::output::print::escape_to_line;
 use crate::cli::output::table::{Align, Table};
 use crate::cli::output::units::{ContextSize, format_count, number};
 use crate::cli::servers::login_summary::auth_command;
-use crate::telemetry::stats::{
+use mcp_workbench_core::telemetry::stats::{
     AuditSummary, LoginStats, ModelStats, ReadStats, RejectionStats, ToolStats,
 };
 

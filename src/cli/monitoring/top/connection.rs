@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{AdminRequest, ServerAction, WorkbenchStatus};
-use crate::name::untrusted_text;
-use crate::os::connect_locally;
-use crate::telemetry::process_registry;
-use crate::wire::line::{InputLine, LineReader};
+use mcp_workbench_core::telemetry::process_registry;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_os::connect_locally;
+use mcp_workbench_serve::admin::{AdminRequest, ServerAction, WorkbenchStatus};
+use mcp_workbench_wire::line::{InputLine, LineReader};
 
 /// The interval between scans for workbenches.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -2,10 +2,10 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::admin::ServerAction;
 use crate::cli::monitoring::top::connection::ActionRequest;
 use crate::cli::monitoring::top::screen;
 use crate::cli::monitoring::top::state::{InputMode, Pane, TopState};
+use mcp_workbench_serve::admin::ServerAction;
 
 /// In rows.
 const PAGE: isize = 10;

@@ -14,10 +14,12 @@ use ratatui::widgets::{
     Block, Borders, Cell, Clear, Paragraph, Row as TableRow, Table, TableState, Wrap,
 };
 
-use crate::admin::{AgentStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
 use crate::cli::monitoring::top::state::{InputMode, Pane, TopState, TreeRow};
 use crate::cli::output::{format_age, format_count, mebibytes, number};
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_serve::admin::{
+    AgentStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus,
+};
 
 /// Below this height, in lines, only one pane is shown.
 const LOW: u16 = 16;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::admin::{ServerAction, ServerStatus, WorkbenchStatus};
 use crate::cli::monitoring::top::connection::{ActionKind, ActionRequest, TopEvent};
-use crate::telemetry::FinishedCall;
+use mcp_workbench_core::telemetry::FinishedCall;
+use mcp_workbench_serve::admin::{ServerAction, ServerStatus, WorkbenchStatus};
 
 #[derive(Default)]
 pub(super) struct TopState {

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::catalog::ToolDefinition;
 use crate::cli::output::print::Paint;
 use crate::cli::output::{Table, number, print};
+use mcp_workbench_core::catalog::ToolDefinition;
 
 /// Width of running text, in characters.
 const WIDTH: usize = 80;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::authoring::import::{self, ImportFinding, ImportPlan};
 use crate::cli::onboarding::toolbox_proposal::{ToolboxProposal, ToolboxRow};
-use crate::config::ConfigLocation;
+use mcp_workbench_config::ConfigLocation;
 
 #[derive(Serialize)]
 pub(super) struct ImportReport<'a> {

@@ -4,7 +4,7 @@ use crate::authoring::import::{AddedServer, ImportPlan};
 use crate::cli::onboarding::proposal_report::{finding_text, proposal_table};
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
 use crate::cli::output::{Table, escape_to_line, format_count};
-use crate::config::ConfigLocation;
+use mcp_workbench_config::ConfigLocation;
 
 pub(super) fn import_report(
     planned: &ImportPlan,

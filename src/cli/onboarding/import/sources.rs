@@ -9,8 +9,8 @@ use crate::authoring::import::{SourceFile, has_servers};
 use crate::cli::files::pasted;
 use crate::cli::files::source_files::{below_home, read_source};
 use crate::cli::output::{CommandError, print};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::Platform;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_os::Platform;
 
 #[derive(Debug, Default)]
 pub(super) struct ImportSources {

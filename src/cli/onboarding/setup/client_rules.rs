@@ -13,7 +13,7 @@ use crate::authoring::import::client_rules::{
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::cli::onboarding::setup::clients::{self, ClientFile};
 use crate::cli::servers::trial_run::TrialRun;
-use crate::config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 
 /// The rules of all clients that are set up.
 #[derive(Debug, Default)]

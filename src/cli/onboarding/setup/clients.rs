@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::authoring::client_files::{ClientApp, FileScope, FileSyntax, KnownFile, known_files};
 use crate::cli::files::source_files::below_home;
-use crate::config::env::EnvSource;
-use crate::os::{Platform, is_same_file, read_input_text};
+use mcp_workbench_config::env::EnvSource;
+use mcp_workbench_os::{Platform, is_same_file, read_input_text};
 
 #[derive(Clone, Debug)]
 pub(super) struct ClientFile {

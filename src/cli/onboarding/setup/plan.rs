@@ -24,11 +24,11 @@ use crate::cli::onboarding::setup::tried_servers::TriedServers;
 use crate::cli::onboarding::toolbox_proposal::{self, ToolboxProposal};
 use crate::cli::output::{CommandError, quote_for_shell};
 use crate::cli::runtime::{current_folder, current_program};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{
-    self, ConfigLocation, parse_secrets_env, render_secrets_env, secrets_env_path,
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::{
+    ConfigLocation, parse_secrets_env, render_secrets_env, secrets_env_path,
 };
-use crate::os::Platform;
+use mcp_workbench_os::Platform;
 
 pub(super) struct SetupPlan {
     pub(super) config: ConfigChange,
@@ -288,8 +288,8 @@ impl FoundFiles {
 /// Returns the configuration named by `--config`, or else the user configuration.
 pub(super) fn target(global: &GlobalArgs, folder: &Path) -> Result<ConfigLocation, CommandError> {
     let target = match &global.config {
-        Some(file) => config::locate(Some(file.clone()), &ProcessEnv, folder),
-        None => config::user_file(&ProcessEnv).ok_or_else(|| {
+        Some(file) => mcp_workbench_config::locate(Some(file.clone()), &ProcessEnv, folder),
+        None => mcp_workbench_config::user_file(&ProcessEnv).ok_or_else(|| {
             CommandError::usage("cannot locate the user configuration: HOME is not set")
         })?,
     };
@@ -306,7 +306,7 @@ pub(super) fn target(global: &GlobalArgs, folder: &Path) -> Result<ConfigLocatio
 /// Returns `true` if a configuration has toolboxes, which can come from other files.
 fn has_toolboxes(text: &str, target: &ConfigLocation) -> bool {
     let folder = target.path.parent().unwrap_or(Path::new("/"));
-    let parsed = config::parse(text, &target.display_path, folder, &ProcessEnv);
+    let parsed = mcp_workbench_config::parse(text, &target.display_path, folder, &ProcessEnv);
     parsed.is_ok_and(|parsed| !parsed.config.toolboxes.is_empty())
 }
 
@@ -357,7 +357,7 @@ fn environment_variables(
     is_stored: impl Fn(&str) -> bool,
 ) -> Vec<String> {
     const EVERYWHERE: [&str; 4] = ["HOME", "PATH", "USER", "USERPROFILE"];
-    let names = config::variable_names(config)
+    let names = mcp_workbench_config::variable_names(config)
         .into_iter()
         .filter(|name| !EVERYWHERE.contains(name) && !is_stored(name) && env.get(name).is_some());
     let names: BTreeSet<&str> = names.collect();

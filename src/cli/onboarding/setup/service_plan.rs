@@ -11,9 +11,8 @@ use crate::cli::onboarding::setup::clients;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::background_service::{self, client_variables, run_manager, words};
 use crate::cli::tokens::generate_token;
-use crate::config;
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::{self, Platform, ProcessHandle};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_os::{Platform, ProcessHandle};
 
 /// The variables that say where the workbench keeps its files, and how it reaches servers.
 const OWN_VARIABLES: [&str; 14] = [
@@ -170,12 +169,12 @@ fn manager() -> ServiceManager {
 
 /// The launchd domain of the user's agents.
 fn domain() -> String {
-    format!("gui/{}", os::user().map_or(0, |(user, _)| user))
+    format!("gui/{}", mcp_workbench_os::user().map_or(0, |(user, _)| user))
 }
 
 /// The user configuration's service has a plain name, others get a hash of their path.
 fn name(manager: ServiceManager, config: &Path) -> String {
-    let own = config::user_file(&ProcessEnv).is_some_and(|own| own.path == config);
+    let own = mcp_workbench_config::user_file(&ProcessEnv).is_some_and(|own| own.path == config);
     let mark = sha256_hex(&config.display().to_string());
     let mark = mark.get(..8).unwrap_or_default();
     let mark = if own { String::new() } else { format!("-{mark}") };

@@ -10,7 +10,7 @@ use crate::cli::gateways::pool_options;
 use crate::cli::output::ContextSize;
 use crate::cli::runtime::{PROGRAM_NAME, block_on};
 use crate::cli::servers::stdio_client::StdioClient;
-use crate::settings::StdioLaunch;
+use mcp_workbench_settings::StdioLaunch;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -9,10 +9,10 @@ use crate::authoring::setup::journal::{Journal, VERSION};
 use crate::cli::files::atomic_write;
 use crate::cli::onboarding::setup::clients::{read, shown};
 use crate::cli::output::{CommandError, print};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{ConfigLocation, ConfigOrigin};
-use crate::name::PROGRAM;
-use crate::os::{MAX_INPUT_BYTES, Platform, make_private_folder, read_own};
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::{ConfigLocation, ConfigOrigin};
+use mcp_workbench_names::PROGRAM;
+use mcp_workbench_os::{MAX_INPUT_BYTES, Platform, make_private_folder, read_own};
 
 /// The folder of the original files, inside the state folder.
 const BACKUPS: &str = "before";

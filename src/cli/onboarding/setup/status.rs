@@ -14,8 +14,8 @@ use crate::cli::onboarding::setup::{plan, state_dir};
 use crate::cli::output::{CommandError, Table, print};
 use crate::cli::runtime::{block_on, current_folder};
 use crate::cli::servers::background_service;
-use crate::config::env::ProcessEnv;
-use crate::os::Platform;
+use mcp_workbench_config::env::ProcessEnv;
+use mcp_workbench_os::Platform;
 
 /// Show which clients use the workbench, and their other servers
 #[derive(Debug, clap::Args)]

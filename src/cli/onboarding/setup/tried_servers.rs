@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::authoring::import::{CandidateServer, CoveredServer, ImportCandidates, TrialOutcome};
-use crate::backend::strip_stderr_tail;
 use crate::cli::args::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::onboarding::setup::client_rules::ClientRules;
 use crate::cli::output::{CommandError, quote_for_shell};
 use crate::cli::servers::trial_run::{self, TrialRun};
-use crate::config::ConfigLocation;
-use crate::os::make_private_folder;
+use mcp_workbench_config::ConfigLocation;
+use mcp_workbench_core::backend::strip_stderr_tail;
+use mcp_workbench_os::make_private_folder;
 
 /// The servers of the clients, after a start of each.
 pub(super) struct TriedServers {

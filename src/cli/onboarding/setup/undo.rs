@@ -16,8 +16,8 @@ use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::setup::{clients, state_dir};
 use crate::cli::output::{CommandError, Table, print};
 use crate::cli::servers::background_service::{self, run_manager};
-use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::secrets_env_path;
+use mcp_workbench_config::env::{EnvSource, ProcessEnv};
+use mcp_workbench_config::secrets_env_path;
 
 /// Restore your clients' files to what they were before setup
 ///
@@ -261,7 +261,8 @@ fn put(path: &Path, before: Option<&str>, text: Option<&str>) -> Result<(), Stri
         state_dir::check_unchanged(path, before)?;
         fs::remove_file(path).map_err(|error| error.to_string())?;
         // Remove the workbench's own folder if it is empty now; clients' folders existed before.
-        if let Some(folder) = path.parent().filter(|folder| folder.ends_with(crate::name::PROGRAM))
+        if let Some(folder) =
+            path.parent().filter(|folder| folder.ends_with(mcp_workbench_names::PROGRAM))
         {
             let _ = fs::remove_dir(folder);
         }

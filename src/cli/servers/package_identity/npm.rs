@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::servers::package_identity::{
     InstalledPackage, LaunchEnv, PackageIdentity, folders, read,
 };
-use crate::settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
+use mcp_workbench_settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
 
 /// Returns the package that `npx` would run without a registry lookup: an installed one in the
 /// working folder or above, or the one it has cached for the same spec.

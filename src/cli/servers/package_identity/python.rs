@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::cli::servers::package_identity::{
     InstalledPackage, LaunchEnv, PackageIdentity, folders, read,
 };
-use crate::settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
+use mcp_workbench_settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
 
 const MAX_ENVIRONMENTS: usize = 2_000;
 

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::Definition;
+use mcp_workbench_core::catalog::Definition;
 
 fn tool(name: &str, description: &str) -> ToolDefinition {
     let text = json!({ "name": name, "description": description, "inputSchema": {} });

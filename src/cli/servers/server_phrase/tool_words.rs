@@ -1,7 +1,7 @@
 //! A phrase from the names of tools: their verbs and nouns.
 
-use crate::catalog::ToolDefinition;
 use crate::cli::servers::server_phrase::{MAX_PHRASE, joined, own_words, words_of};
+use mcp_workbench_core::catalog::ToolDefinition;
 
 /// Verbs in tool names, in the order in which a phrase lists them.
 const VERBS: [&str; 76] = [

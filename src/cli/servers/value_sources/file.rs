@@ -3,9 +3,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::config::secret_values::{MAX_VALUE_BYTES, SecretError, SecretValue};
-use crate::os;
-use crate::settings::SecretRef;
+use mcp_workbench_config::secret_values::{MAX_VALUE_BYTES, SecretError, SecretValue};
+use mcp_workbench_settings::SecretRef;
 
 /// Reads a value from a file.
 ///
@@ -32,10 +31,10 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
         SecretError { reason, hint: hint.to_owned() }
     };
     let mut bytes = Vec::new();
-    let file = os::open_input(path).map_err(|error| failure(&error))?;
+    let file = mcp_workbench_os::open_input(path).map_err(|error| failure(&error))?;
     file.take(MAX_VALUE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failure(&error))?;
     let mut value = SecretValue::from_bytes(&reference, bytes)?;
-    if os::can_others_read(path) {
+    if mcp_workbench_os::can_others_read(path) {
         value.remark = Some(SecretError {
             reason: format!("other users can read `{}`", path.display()),
             hint: format!("restrict access: `chmod go-r {}`", path.display()),

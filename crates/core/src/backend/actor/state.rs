@@ -13,7 +13,7 @@ use crate::backend::start::{FailedStart, StartedServer};
 use crate::backend::{BackendConnection, StartPriority, VersionedListing};
 use crate::catalog::Listing;
 use crate::telemetry::{ServerRunGuard, ServerStopReason};
-use crate::wire::pacer::Pacer;
+use mcp_workbench_wire::pacer::Pacer;
 
 pub(super) enum ActorState {
     Stopped,

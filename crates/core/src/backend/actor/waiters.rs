@@ -11,7 +11,7 @@ use crate::backend::connection::LeasedConnection;
 use crate::backend::message_router::MessageRouter;
 use crate::backend::principal::Principal;
 use crate::backend::{BackendConnection, BackendError, StartError};
-use crate::login::OAuthLogin;
+use mcp_workbench_login::OAuthLogin;
 
 /// Minimum delay before a sign-in triggers a start, in case the server rejects the new token.
 const AFTER_SIGN_IN: Duration = Duration::from_millis(500);

@@ -41,7 +41,8 @@ fn link() -> (ServerConnection, Server) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
     let tasks = TaskTracker::new();
-    let connection = crate::wire::server::connect(reader, writer, 1 << 16, "test", |_| {}, &tasks);
+    let connection =
+        mcp_workbench_wire::server::connect(reader, writer, 1 << 16, "test", |_| {}, &tasks);
     let (reader, output) = tokio::io::split(theirs);
     (connection, Server { input: BufReader::new(reader).lines(), output })
 }

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use crate::backend::StartError;
 use crate::backend::exit_cause::describe_status;
 use crate::backend::launch::{Process, missing_program, spawn_failure};
-use crate::name::untrusted_text;
-use crate::os::{CommandSpec, DEFAULT_PATH};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_os::{CommandSpec, DEFAULT_PATH};
 
 /// Timeout of a command.
 const TIMEOUT: Duration = Duration::from_secs(10);

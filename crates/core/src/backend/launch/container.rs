@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::StartError;
 use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine, is_for_linker};
 use crate::backend::launch::grants::Grant;
-use crate::os;
-use crate::settings::{Container, StdioLaunch};
+use mcp_workbench_settings::{Container, StdioLaunch};
 
 /// Engines to look for, in this order, if none is configured.
 const ENGINES: [&str; 2] = ["docker", "podman"];
@@ -53,7 +52,7 @@ pub(crate) fn container_command(
         args.extend(["--network", "none"].map(OsString::from));
     }
     // Files that the server writes must belong to the user.
-    if let Some((user, group)) = os::user().filter(|(user, _)| *user != 0) {
+    if let Some((user, group)) = mcp_workbench_os::user().filter(|(user, _)| *user != 0) {
         args.extend(if is_podman {
             ["--userns".into(), "keep-id".into()]
         } else {
@@ -171,7 +170,7 @@ impl ContainerCleanup {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(&self.env);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let done = os::spawn_tracked(|| command.spawn(), |child| Some(child.id()))
+        let done = mcp_workbench_os::spawn_tracked(|| command.spawn(), |child| Some(child.id()))
             .and_then(|(mut child, _started)| child.wait());
         if let Err(error) = done {
             tracing::warn!(%error, engine = self.program, "failed to remove the container");

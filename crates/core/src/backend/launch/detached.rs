@@ -6,7 +6,7 @@ use crate::backend::StartError;
 use crate::backend::launch::capture::CaptureCommand;
 use crate::backend::launch::spawn_failure;
 use crate::backend::watchdog::LAUNCH_ID_VAR;
-use crate::os::{lead_group, restore_file_limit};
+use mcp_workbench_os::{lead_group, restore_file_limit};
 
 /// Starts a command that outlives this process, with null streams, and returns its process ID.
 ///

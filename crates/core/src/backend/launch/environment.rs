@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use crate::os::{DEFAULT_PATH, check_executable};
-use crate::settings::StdioLaunch;
+use mcp_workbench_os::{DEFAULT_PATH, check_executable};
+use mcp_workbench_settings::StdioLaunch;
 
 /// Bytes of a script's first line that the kernel reads.
 const MAX_FIRST_LINE: u64 = 256;

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use crate::backend::StartError;
 use crate::backend::launch::environment::ChildEnvironment;
 use crate::backend::launch::{named_paths, program_files};
-use crate::os::PinnedPath;
-use crate::settings::{Config, Launch, Sandbox, StdioLaunch};
+use mcp_workbench_os::PinnedPath;
+use mcp_workbench_settings::{Config, Launch, Sandbox, StdioLaunch};
 
 /// Links in one path before it counts as circular, as in the kernel.
 const MAX_LINKS: usize = 40;

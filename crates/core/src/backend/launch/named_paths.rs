@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf, is_separator};
 
-use crate::settings::StdioLaunch;
+use mcp_workbench_settings::StdioLaunch;
 
 /// Programs whose first argument, other than options, is a package.
 const PACKAGE_RUNNERS: &[&str] = &["bunx", "npx", "pnpx", "uvx"];

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::os;
-
 /// Programs, libraries and settings of the system, and machine information.
 pub(crate) const SYSTEM: &[&str] = &[
     "/bin",
@@ -72,7 +70,8 @@ pub(crate) fn code(file: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
     // Another user's file in a shared folder must not extend the access.
     let is_marker = |marker: &Path| {
         let metadata = marker.symlink_metadata().ok().filter(|_| marker.is_file());
-        metadata.is_some_and(|it| os::check_owner(&it, Some(file), "the package").is_ok())
+        metadata
+            .is_some_and(|it| mcp_workbench_os::check_owner(&it, Some(file), "the package").is_ok())
     };
     let is_package = |folder: &&Path| PACKAGES.iter().any(|name| is_marker(&folder.join(name)));
     let package = folders().find(is_package);

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::backend::StartError;
 use crate::backend::launch::grants::{Grant, GrantRegistry};
-use crate::os::{self, PinnedPath, SandboxRules};
-use crate::settings::Confinement;
+use mcp_workbench_os::{PinnedPath, SandboxRules};
+use mcp_workbench_settings::Confinement;
 
 /// Variables that point into the user's home, which a confined server doesn't get.
 pub(crate) const OF_THE_HOME: &[&str] = &[
@@ -72,8 +72,8 @@ fn private_home(own: &Path, registry: &GrantRegistry) -> io::Result<ServerHome> 
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let resolved = registry.resolve(homes)?.join(name);
-    os::make_private_folder(&resolved)?;
-    os::check_private_dir(&resolved)?;
+    mcp_workbench_os::make_private_folder(&resolved)?;
+    mcp_workbench_os::check_private_dir(&resolved)?;
     // Fails if the home itself is a link.
     let pinned = PinnedPath::new(&resolved)?;
     let temporary = own.join("tmp");
@@ -116,12 +116,12 @@ pub fn confine_and_exec<'a>(
     program: &OsStr,
     args: &[OsString],
 ) -> String {
-    if let Err(reason) = os::enter_sandbox(cell) {
+    if let Err(reason) = mcp_workbench_os::enter_sandbox(cell) {
         return format!("server not started: cannot enter the sandbox: {reason}");
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that starts servers")]
     let mut command = std::process::Command::new(program);
-    let error = os::exec(command.args(args).envs(variables));
+    let error = mcp_workbench_os::exec(command.args(args).envs(variables));
     format!("failed to start `{}` in its sandbox: {error}", program.to_string_lossy())
 }
 

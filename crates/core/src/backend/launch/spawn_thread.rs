@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::backend::launch::Process;
-use crate::os::CommandSpec;
+use mcp_workbench_os::CommandSpec;
 
 struct Job {
     program: CommandSpec,

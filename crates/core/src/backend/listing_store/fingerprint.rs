@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::backend::ServerTransport;
-use crate::settings::{Confinement, Container, Protocol, Sandbox, SecretRef};
+use mcp_workbench_settings::{Confinement, Container, Protocol, Sandbox, SecretRef};
 
 /// Length of the truncated hash in bytes.
 const LENGTH: usize = 16;

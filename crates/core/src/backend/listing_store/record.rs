@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::backend::Era;
 use crate::catalog::{Definition, Listing, ServerCapabilities};
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 const MAGIC: &str = "mcp-workbench-listing";
 /// Format version. Records of other versions are ignored.

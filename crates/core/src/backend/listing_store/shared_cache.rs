@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::backend::ServerTransport;
 use crate::backend::listing_store::fingerprint::{Fingerprint, StoreKey};
 use crate::backend::listing_store::record::ListingRecord;
-use crate::settings::Protocol;
+use mcp_workbench_settings::Protocol;
 
 /// A cache of listings that several workbenches share. All functions block briefly; failures count
 /// as misses.

@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{BackendSpec, ClientCapabilities, Era};
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::json::RawJson;
-use crate::settings::StdioLaunch;
+use mcp_workbench_settings::StdioLaunch;
+use mcp_workbench_wire::json::RawJson;
 
 const PROTOCOL: Protocol = Protocol::Auto;
 
@@ -44,7 +44,7 @@ fn spec(command: &str) -> BackendSpec {
         startup_timeout: Duration::from_secs(30),
         idle_timeout: None,
         max_message_bytes: 1 << 20,
-        quotas: crate::settings::ServerLimits::default(),
+        quotas: mcp_workbench_settings::ServerLimits::default(),
     }
 }
 

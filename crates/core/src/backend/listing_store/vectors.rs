@@ -14,7 +14,7 @@ use crate::backend::listing_store::{
     ABANDONED, ListingStore, UNFINISHED, absent_is_fine, is_absent,
 };
 use crate::catalog::rank::QuantizedVector;
-use crate::os::{check_private_dir, make_private_folder, read_own};
+use mcp_workbench_os::{check_private_dir, make_private_folder, read_own};
 
 /// Subfolder of the cache folder.
 pub(super) const FOLDER: &str = "vectors";

@@ -18,9 +18,9 @@ use crate::backend::message_router::routing_table::{
 use crate::backend::principal::{AgentId, ProcessUsers};
 use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::server_request::AgentEvent;
-use crate::json::{EditError, RawJson};
-use crate::name::untrusted_text;
-use crate::settings::CallerLimits;
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::CallerLimits;
+use mcp_workbench_wire::json::{EditError, RawJson};
 
 /// Metadata key of the subscription stream, which is removed before forwarding.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";

@@ -5,12 +5,12 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::quota::{MemoryPools, QuotaRegistry};
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::telemetry::{QuotaKind, QuotaOwner};
-use crate::wire::incoming::receive;
-use crate::wire::peer::Peer;
-use crate::wire::writer::MessageWriter;
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_wire::incoming::receive;
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::peer::Peer;
+use mcp_workbench_wire::writer::MessageWriter;
 
 /// A server that sends messages and reads the responses.
 struct Server {

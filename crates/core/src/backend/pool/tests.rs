@@ -11,8 +11,8 @@ use pretty_assertions::{assert_eq, assert_ne};
 use super::*;
 use crate::backend::watchdog::MAX_SHORT_LIVES;
 use crate::backend::{Account, ClientCapabilities, HttpEndpoint, ServerTransport, StartPriority};
-use crate::settings::{HttpTransport, Protocol, StdioLaunch};
-use crate::wire::http_client::StaticHeaders;
+use mcp_workbench_settings::{HttpTransport, Protocol, StdioLaunch};
+use mcp_workbench_wire::http_client::StaticHeaders;
 
 /// A server whose instructions are its process ID and environment variables.
 const SERVER: &str = r#"
@@ -51,7 +51,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> BackendSpec {
         startup_timeout: Duration::from_secs(30),
         idle_timeout: None,
         max_message_bytes: 1 << 20,
-        quotas: crate::settings::ServerLimits::default(),
+        quotas: mcp_workbench_settings::ServerLimits::default(),
     }
 }
 

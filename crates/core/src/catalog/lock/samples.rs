@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::catalog::{Definition, Listing, Resource};
-use crate::json::RawJson;
-use crate::json::definition_text::{canonical_definition, other_words};
-use crate::settings::{
+use mcp_workbench_settings::{
     DefinitionDigest, DefinitionVariant, IgnoreRule, LockedDefinition, LockedDefinitions,
     LockedServer,
 };
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::definition_text::{canonical_definition, other_words};
 
 /// A definition with more ignored places than this is locked as separate variants instead.
 const MAX_HOLES: usize = 64;

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::{Prompt, ResourceTemplate, ToolDefinition};
-use crate::settings::{DefinitionVariant, IgnoreRule};
+use mcp_workbench_settings::{DefinitionVariant, IgnoreRule};
 
 fn listing(tools: &[Value]) -> Listing {
     Listing {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::Definition;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// Tools of one server, each as name, description and parameter names.
 fn tools(all: &[(&str, &str, &[&str])]) -> Vec<Arc<ToolDefinition>> {

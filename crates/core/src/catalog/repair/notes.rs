@@ -1,6 +1,6 @@
 //! What was repaired in an entry.
 
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// Maximum number of repairs that are described for one entry.
 const MAX_NOTES: usize = 5;

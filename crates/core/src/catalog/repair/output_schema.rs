@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::catalog::repair::notes::RepairNotes;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// Longer schemas, in bytes, aren't checked.
 const MAX_CHECKED: usize = 64 * 1024;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::catalog::repair::notes::{RepairNotes, is_absent};
-use crate::json::{self, EditError, RawJson};
+use mcp_workbench_wire::json::{self, EditError, RawJson};
 
 /// The expected form of a value.
 #[derive(Debug)]

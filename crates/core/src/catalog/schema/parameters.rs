@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog::schema::{required, type_of};
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 /// One argument of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::name::untrusted_text;
+use mcp_workbench_names::untrusted_text;
 
 /// Maximum size of the schemas quoted in a list, in bytes.
 const MAX_SCHEMA: usize = 1024;

@@ -10,11 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{AgentHandle, PoolOptions};
-use crate::config;
 use crate::gateway::{Caller, Gateway, GatewayRegistry};
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::settings::Config;
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::RawJson;
 
 fn config(limits: &Value, own: &Value) -> Arc<Config> {
     let text = json!({
@@ -22,7 +21,8 @@ fn config(limits: &Value, own: &Value) -> Arc<Config> {
         "mcpServers": { "a": { "command": "a", "limits": own }, "b": { "command": "b" } },
     });
     let env = BTreeMap::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     Arc::new(loaded.unwrap().config)
 }
 

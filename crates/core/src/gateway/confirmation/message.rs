@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::json::RawJson;
-use crate::json::exact::ExactJson;
-use crate::name::untrusted_text::{escape_invisible, escape_with};
-use crate::name::{AgentName, ToolId};
 use crate::policy::RiskReason;
 use crate::telemetry::Redactor;
+use mcp_workbench_names::untrusted_text::{escape_invisible, escape_with};
+use mcp_workbench_names::{AgentName, ToolId};
+use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::exact::ExactJson;
 
 /// Maximum length of the displayed arguments, in characters.
 const MAX_ARGUMENTS: usize = 8000;
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
 
     fn tool(name: &str) -> ToolId {
         ToolId {

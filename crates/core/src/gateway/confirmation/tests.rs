@@ -3,7 +3,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::backend::AgentEvent;
-use crate::wire::incoming::error_object;
+use mcp_workbench_wire::incoming::error_object;
 
 async fn put_to<F: Future<Output = ()>>(
     deal: impl FnOnce(ServerRequest) -> F,

@@ -14,11 +14,10 @@ use crate::backend::{
 };
 use crate::catalog::rank::ScoreCutoff;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config;
 use crate::gateway::{Caller, GatewayRegistry, RequestContext, ToolMatch, ToolQuery};
-use crate::json::RawJson;
 use crate::llm::fake_endpoint::{FakeEndpoint, Reply, http_response};
-use crate::settings::{Config, Protocol};
+use mcp_workbench_settings::{Config, Protocol};
+use mcp_workbench_wire::json::RawJson;
 
 const WORD: &str = "зонтик";
 
@@ -58,7 +57,9 @@ impl World {
         });
         let env = BTreeMap::new();
         let folder = Path::new("/");
-        let loaded = config::parse(&text.to_string(), Path::new("x.json"), folder, &env).unwrap();
+        let loaded =
+            mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), folder, &env)
+                .unwrap();
         let world = Self {
             endpoint,
             is_broken,

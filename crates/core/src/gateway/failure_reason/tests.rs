@@ -8,10 +8,9 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{AgentHandle, PoolOptions};
-use crate::config;
 use crate::gateway::{GatewayRegistry, RequestContext};
-use crate::name::{ServerName, ToolId, ToolboxName};
 use crate::telemetry::Telemetry;
+use mcp_workbench_names::{ServerName, ToolId, ToolboxName};
 
 const TOKEN: &str = "hunter2-hunter2";
 
@@ -19,7 +18,8 @@ const TOKEN: &str = "hunter2-hunter2";
 fn reason(arguments: &Value, called: &Result<RpcOutcome, CallError>) -> Option<(String, String)> {
     let text = json!({"mcpServers": {"srv": {"command": "srv", "env": {"API_TOKEN": TOKEN}}}});
     let env = BTreeMap::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let observer = Arc::new(Telemetry::default());
     let options = PoolOptions { observer: Arc::clone(&observer), ..PoolOptions::default() };
     let config = Arc::new(loaded.unwrap().config);

@@ -8,10 +8,9 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{AgentHandle, PoolOptions};
-use crate::config;
 use crate::gateway::{Caller, GatewayRegistry, RequestContext};
-use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
 use crate::telemetry::{Event, EventKinds, EventListener, Telemetry};
+use mcp_workbench_names::{AgentName, ServerName, ToolId, ToolboxName};
 
 /// A listener that records events as text.
 #[derive(Default)]
@@ -52,7 +51,8 @@ async fn listener_receives_call_server_and_session_events() {
 
     let text = json!({"mcpServers": {"srv": {"command": "/there/is/no/such/program"}}});
     let env = BTreeMap::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
     let config = Arc::new(loaded.unwrap().config);
     let gateways = GatewayRegistry::new(config, options, &TaskTracker::new());

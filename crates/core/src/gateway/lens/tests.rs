@@ -9,10 +9,9 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, Prompt, Resource, ResourceTemplate, ToolDefinition};
-use crate::config;
-use crate::name::{untrusted_text, uri_prefix};
 use crate::policy::{Policy, UnixTime};
 use crate::toolbox::PrimitiveKind;
+use mcp_workbench_names::{untrusted_text, uri_prefix};
 
 type Toolbox<'a> = (&'a str, &'a str, &'a [&'a str]);
 
@@ -49,7 +48,7 @@ fn config_of(world: &[Toolbox<'_>], limit: usize) -> Arc<Config> {
     });
     let text = json!({"toolboxes": toolboxes.collect::<serde_json::Map<_, _>>()}).to_string();
     let nothing = BTreeMap::<String, String>::new();
-    let parsed = config::parse(&text, Path::new("x.json"), Path::new("/"), &nothing);
+    let parsed = mcp_workbench_config::parse(&text, Path::new("x.json"), Path::new("/"), &nothing);
     let mut config = parsed.unwrap().config;
     config.max_tool_name_length = limit;
     Arc::new(config)
@@ -82,8 +81,8 @@ fn claims(config: &Config) -> Vec<String> {
     for (at, namespace) in servers(config) {
         for own in HONEST {
             all.extend(qualified_names(&at, own, limit));
-            let scheme = name::scheme_of_namespace(namespace);
-            all.push(name::namespaced_name(namespace, own));
+            let scheme = mcp_workbench_names::scheme_of_namespace(namespace);
+            all.push(mcp_workbench_names::namespaced_name(namespace, own));
             all.push(ExposedName::namespaced(namespace, &id(&at, own), limit).to_string());
             all.extend([format!("{scheme}{own}"), format!("{scheme}x://{own}")]);
             all.push(format!("{}{own}", uri_prefix(&at)));
@@ -150,7 +149,7 @@ fn check_shown(lens: &Lens) {
             assert!(is_its, "{registered} of {} means {meant:?}", tool.id);
             let Some(shown) = lens.direct_name(tool) else { continue };
             assert_seen(shown);
-            assert!(!name::BUILTIN_TOOL_NAMES.contains(&shown));
+            assert!(!mcp_workbench_names::BUILTIN_TOOL_NAMES.contains(&shown));
             assert_eq!(lens.resolve(shown).as_ref(), Some(&tool.id), "{shown}");
         }
         let check = |names: &PrimitiveNameTable, own: &str, full: String| {
@@ -175,7 +174,7 @@ fn check_shown(lens: &Lens) {
         assert_seen(&item.name);
         assert!(
             item.kind != PrimitiveKind::Tool
-                || !name::BUILTIN_TOOL_NAMES.contains(&item.name.as_str())
+                || !mcp_workbench_names::BUILTIN_TOOL_NAMES.contains(&item.name.as_str())
         );
         let meant = all.get(item.kind, &item.name).map(|meant| (&meant.at, meant.own.as_str()));
         assert_eq!(meant, Some((&item.at, item.own.as_str())), "{}", item.name);
@@ -208,7 +207,7 @@ fn check_qualified(config: &Config, lens: &Lens) {
             let is_its = |meant: &ServerRef| {
                 config.toolbox(meant.toolbox.as_str()).unwrap().namespace == namespace
             };
-            let name = name::namespaced_name(namespace, own);
+            let name = mcp_workbench_names::namespaced_name(namespace, own);
             // The longest namespace wins.
             let longer = |(_, other): &(_, &str)| {
                 other.len() > namespace.len() && name.starts_with(&format!("{other}_"))
@@ -216,7 +215,8 @@ fn check_qualified(config: &Config, lens: &Lens) {
             let is_longer = servers(config).iter().any(longer);
             let meant = all.get(PrimitiveKind::Tool, &name).map(|meant| &meant.at);
             assert!(is_longer || meant.is_none_or(is_its), "{name} means {meant:?}");
-            let address = format!("{}x://{own}", name::scheme_of_namespace(namespace));
+            let address =
+                format!("{}x://{own}", mcp_workbench_names::scheme_of_namespace(namespace));
             let led: Vec<_> = all.resolve_uri(&address).into_iter().map(|(at, ..)| at).collect();
             assert!(led.iter().all(is_its), "{address} leads to {led:?}");
         }
@@ -262,7 +262,7 @@ fn names_outside_the_specification_are_shown_as_registered_names() {
     assert_eq!(tools.len(), names.len());
     for tool in tools {
         let shown = lens.direct_name(tool).unwrap();
-        assert!(name::is_portable_tool_name(shown), "{shown}");
+        assert!(mcp_workbench_names::is_portable_tool_name(shown), "{shown}");
         assert_eq!(lens.resolve(shown).as_ref(), Some(&tool.id));
     }
 }

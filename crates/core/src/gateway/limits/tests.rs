@@ -4,14 +4,14 @@ use std::path::Path;
 use tokio::time::advance;
 
 use super::*;
-use crate::{config, state};
+use crate::state;
 
 #[tokio::test(start_paused = true)]
 async fn idle_limiters_are_swept() {
     let text =
         r#"{"limits": {"perAgent": {"callsPerMinute": 1}}, "mcpServers": {"a": {"command": "a"}}}"#;
     let env = BTreeMap::new();
-    let loaded = config::parse(text, Path::new("x.json"), Path::new("/"), &env);
+    let loaded = mcp_workbench_config::parse(text, Path::new("x.json"), Path::new("/"), &env);
     let config = loaded.unwrap().config;
     let limiters = Limiters::new(state::new_store());
     let named =
@@ -48,7 +48,8 @@ fn counter_keys_have_a_fixed_encoding() {
         "a": {"command": "run", "args": ["-v"], "env": {"KEY": "s3cret"}, "cwd": "/srv"},
         "b": {"url": "https://example.com/mcp", "headers": {"X-Key": "s3cret"}}
     }}"#;
-    let loaded = config::parse(text, Path::new("x.json"), Path::new("/"), &BTreeMap::new());
+    let loaded =
+        mcp_workbench_config::parse(text, Path::new("x.json"), Path::new("/"), &BTreeMap::new());
     let config = loaded.unwrap().config;
     let server = |name: &str| {
         let (_, server) =

@@ -14,8 +14,8 @@ use crate::gateway::macros::plan::Plan;
 use crate::gateway::macros::values::{MissingValueError, Values, result, value_of};
 use crate::gateway::progress::heartbeat;
 use crate::gateway::request_context::RequestContext;
-use crate::json::RawJson;
-use crate::settings::{MacroConfig, StepConfig};
+use mcp_workbench_settings::{MacroConfig, StepConfig};
+use mcp_workbench_wire::json::RawJson;
 
 const EVENTS: usize = 16;
 /// Maximum number of parallel steps. A lower concurrency limit applies here too, because a step

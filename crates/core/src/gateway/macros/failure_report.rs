@@ -8,9 +8,9 @@ use crate::backend::{self, RpcOutcome};
 use crate::catalog::shorten;
 use crate::gateway::error::CallError;
 use crate::gateway::macros::values::{Values, text_of};
-use crate::json::{self, RawJson};
-use crate::name::untrusted_text;
-use crate::settings::{MacroConfig, StepConfig};
+use mcp_workbench_names::untrusted_text;
+use mcp_workbench_settings::{MacroConfig, StepConfig};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Maximum characters of an error.
 const MAX_ERROR: usize = 2000;

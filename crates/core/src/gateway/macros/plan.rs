@@ -1,6 +1,6 @@
 //! Order of a macro's steps: each starts once the steps that it depends on are done.
 
-use crate::settings::StepConfig;
+use mcp_workbench_settings::StepConfig;
 
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {

@@ -8,8 +8,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::RpcOutcome;
-use crate::json::{self, RawJson};
-use crate::settings::{Pointer, Template};
+use mcp_workbench_settings::{Pointer, Template};
+use mcp_workbench_wire::json::{self, RawJson};
 
 #[derive(Debug)]
 pub(crate) struct Values<'a> {

@@ -6,9 +6,8 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{CallerQuota, PoolOptions, ServedAgents};
-use crate::config;
 use crate::gateway::{Caller, GatewayRegistry};
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 // invariant: sharing-needs-equality
 #[tokio::test]
@@ -16,7 +15,8 @@ async fn backend_is_chosen_by_affinity() {
     const CONFIG: &str =
         r#"{"mcpServers": {"box": {"command": "/no/such/program", "isolation": "session"}}}"#;
     let env = BTreeMap::new();
-    let loaded = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap();
+    let loaded =
+        mcp_workbench_config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap();
     let tasks = TaskTracker::new();
     let gateways = GatewayRegistry::new(Arc::new(loaded.config), PoolOptions::default(), &tasks);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
@@ -55,7 +55,8 @@ fn many(server: &serde_json::Value) -> GatewayRegistry {
         "mcpServers": { "box": server },
     });
     let env = BTreeMap::new();
-    let loaded = config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&config.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let options = PoolOptions {
         agents: ServedAgents { are_many: true, ..ServedAgents::default() },
         ..PoolOptions::default()

@@ -8,13 +8,12 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{AgentEvent, AgentHandle, PoolOptions};
-use crate::config;
 use crate::gateway::{Caller, Gateway, GatewayRegistry};
 use crate::llm::ResponseFormat;
 use crate::llm::fake_endpoint::{FakeEndpoint, chat_answer, chat_answer_ending, http_response};
-use crate::name::AgentName;
-use crate::settings::Config;
-use crate::wire::incoming::error_object;
+use mcp_workbench_names::AgentName;
+use mcp_workbench_settings::Config;
+use mcp_workbench_wire::incoming::error_object;
 
 const SERVERS: &str =
     r#""mcpServers": {"db": {"command": "db", "env": {"DB_TOKEN": "hunter2\"hunter2"}}}"#;
@@ -22,7 +21,11 @@ const SERVERS: &str =
 fn config(navigator: &Value) -> Arc<Config> {
     let text = format!(r#"{{"navigator": {navigator}, {SERVERS}}}"#);
     let env = BTreeMap::new();
-    Arc::new(config::parse(&text, Path::new("x.json"), Path::new("/"), &env).unwrap().config)
+    Arc::new(
+        mcp_workbench_config::parse(&text, Path::new("x.json"), Path::new("/"), &env)
+            .unwrap()
+            .config,
+    )
 }
 
 fn gateway(config: &Arc<Config>) -> Arc<Gateway> {
@@ -130,7 +133,8 @@ async fn every_llm_request_is_audited_without_its_content() {
         "mcpServers": {"clock": {"command": "clock"}},
     });
     let env = BTreeMap::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let config = Arc::new(loaded.unwrap().config);
     let options = PoolOptions::default();
     let observer = Arc::clone(&options.observer);

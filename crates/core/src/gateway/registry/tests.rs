@@ -4,13 +4,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config;
-use crate::name::AgentName;
+use mcp_workbench_names::AgentName;
 
 fn gateways() -> GatewayRegistry {
     let env = BTreeMap::<String, String>::new();
     let file = json!({ "mcpServers": { "one": { "command": "x" } } }).to_string();
-    let file = config::parse(&file, Path::new("x.json"), Path::new("/"), &env).unwrap();
+    let file =
+        mcp_workbench_config::parse(&file, Path::new("x.json"), Path::new("/"), &env).unwrap();
     GatewayRegistry::new(Arc::new(file.config), PoolOptions::default(), &TaskTracker::new())
 }
 

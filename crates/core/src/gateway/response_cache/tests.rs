@@ -7,10 +7,9 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::PoolOptions;
-use crate::config;
 use crate::gateway::scope::server_ref;
 use crate::gateway::{Caller, GatewayRegistry};
-use crate::name::ToolboxName;
+use mcp_workbench_names::ToolboxName;
 
 #[test]
 fn only_final_successful_results_are_cacheable() {
@@ -34,8 +33,12 @@ async fn response_cache_is_bounded_and_shared_unless_a_server_sets_max_bytes() {
         "a": {"command": "a"}, "b": {"command": "b"}, "own": {"command": "c", "resultCache": {"maxBytes": 20_000}},
         "off": {"command": "d", "resultCache": {"ttlMs": 0}},
     }});
-    let loaded =
-        config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &BTreeMap::new());
+    let loaded = mcp_workbench_config::parse(
+        &text.to_string(),
+        Path::new("x.json"),
+        Path::new("/"),
+        &BTreeMap::new(),
+    );
     let config = Arc::new(loaded.unwrap().config);
     let gateways =
         GatewayRegistry::new(Arc::clone(&config), PoolOptions::default(), &TaskTracker::new());

@@ -12,9 +12,9 @@ use crate::catalog::rank::{
     RankingMethod, Relevance, ScoreCutoff, SearchIndex, ToolDocument, round_score,
 };
 use crate::gateway::embedding::{IndexVectors, text};
-use crate::json::RawJson;
-use crate::name::{ServerName, ToolboxName};
 use crate::toolbox::{ExposedTool, ServerView, ToolboxView};
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ToolQuery<'a> {

@@ -11,12 +11,11 @@ use crate::backend::{
 };
 use crate::catalog::rank::ScoreCutoff;
 use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::config;
 use crate::gateway::{AgentHandle, Caller, GatewayRegistry};
-use crate::json::RawJson;
-use crate::name::{ExposedName, ToolId};
-use crate::settings::Protocol;
 use crate::toolbox::{ExposedTool, ServerView};
+use mcp_workbench_names::{ExposedName, ToolId};
+use mcp_workbench_settings::Protocol;
+use mcp_workbench_wire::json::RawJson;
 
 fn toolbox(name: &str, source: usize, about: &str, tools: &[(&str, &str)]) -> SearchableToolbox {
     toolbox_of("srv", name, source, about, tools)
@@ -122,7 +121,9 @@ const CONFIG: &str = r#"{"toolboxes": {"box": {"description": "Boxes", "mcpServe
 #[tokio::test]
 async fn concurrent_searches_share_one_index() {
     let env = BTreeMap::new();
-    let config = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap().config;
+    let config = mcp_workbench_config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env)
+        .unwrap()
+        .config;
     let folder = tempfile::TempDir::new().unwrap();
     let store = Arc::new(ListingStore::new(folder.path()));
     let Ok(reach) =

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::backend::{AgentEvent, events};
 use crate::gateway::confirmation::elicit;
-use crate::json::RawJson;
-use crate::login::PendingLogin;
-use crate::name::ServerRef;
-use crate::name::untrusted_text::escape_invisible;
+use mcp_workbench_login::PendingLogin;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_names::untrusted_text::escape_invisible;
+use mcp_workbench_wire::json::RawJson;
 
 /// How long the user has to answer and sign in.
 const TIMEOUT: Duration = Duration::from_mins(5);

@@ -7,7 +7,6 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::config;
 
 fn served(public: Option<&str>, resource: Option<&str>) -> Config {
     let mut file = json!({ "mcpServers": { "box": { "command": "box" } }, "http": {}, "auth": { "jwt": {
@@ -20,7 +19,7 @@ fn served(public: Option<&str>, resource: Option<&str>) -> Config {
         file["auth"]["jwt"]["resource"] = json!(resource);
     }
     let (text, env) = (file.to_string(), BTreeMap::new());
-    config::parse(&text, Path::new("x.json"), Path::new("/"), &env).unwrap().config
+    mcp_workbench_config::parse(&text, Path::new("x.json"), Path::new("/"), &env).unwrap().config
 }
 
 #[test]

@@ -8,17 +8,17 @@ use tokio::time::Instant;
 use super::*;
 use crate::backend::ClientCapabilities;
 use crate::catalog::{Definition, ToolDefinition};
-use crate::config;
 use crate::gateway::caller::Caller;
 use crate::gateway::clock::Clock;
 use crate::gateway::interner::Interner;
-use crate::json::RawJson;
-use crate::name::AgentName;
 use crate::policy::{Policies, UnixTime};
+use mcp_workbench_names::AgentName;
+use mcp_workbench_wire::json::RawJson;
 
 fn policies(file: &serde_json::Value) -> Policies {
     let env = BTreeMap::<String, String>::new();
-    let file = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let file =
+        mcp_workbench_config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
     Policies::new(Arc::new(file.unwrap().config))
 }
 

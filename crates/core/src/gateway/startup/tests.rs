@@ -7,7 +7,6 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::backend::{ListingRecord, ListingStore, LoginScope, PoolOptions};
-use crate::config;
 use crate::gateway::{Caller, GatewayRegistry};
 
 const CONFIG: &str = r#"{"toolboxes": {"box": {"description": "x", "mcpServers": {
@@ -22,7 +21,8 @@ fn names(servers: impl IntoIterator<Item = ServerRef>) -> Vec<String> {
 #[tokio::test]
 async fn failed_server_blocks_nobody_and_is_reported() {
     let env = BTreeMap::new();
-    let loaded = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap();
+    let loaded =
+        mcp_workbench_config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap();
     let config = Arc::new(loaded.config);
     let tasks = TaskTracker::new();
     let folder = tempfile::TempDir::new().unwrap();
@@ -57,7 +57,7 @@ async fn failed_server_blocks_nobody_and_is_reported() {
         is_old: false,
         listing: Arc::default(),
     };
-    store.save(&reach, crate::settings::Protocol::Auto, &record).unwrap();
+    store.save(&reach, mcp_workbench_settings::Protocol::Auto, &record).unwrap();
     let gateways = GatewayRegistry::new(config, options(), &tasks);
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
     gateway.startup().ensure_listed(&RequestContext::detached(&no_agent)).await;

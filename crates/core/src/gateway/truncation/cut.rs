@@ -1,6 +1,6 @@
 //! Splits long results.
 
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SplitResult {

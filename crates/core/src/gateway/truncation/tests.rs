@@ -2,8 +2,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::gateway::{AgentHandle, Caller};
-use crate::name::AgentName;
 use crate::state::{self, SessionKey, SessionLease};
+use mcp_workbench_names::AgentName;
 
 /// A reader in a session, or one identified only by name.
 struct Reader {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 const HEAD: &str = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
@@ -186,8 +186,10 @@ async fn debug_output_contains_no_secrets() {
 #[tokio::test]
 async fn key_that_is_no_header_value_is_not_reported_as_rejected() {
     let server = FakeEndpoint::start(|_, _| http_response(200, "", "{}")).await;
-    let config =
-        crate::settings::LlmConfig { api_key: Some("a\nb".to_owned()), ..server.config.clone() };
+    let config = mcp_workbench_settings::LlmConfig {
+        api_key: Some("a\nb".to_owned()),
+        ..server.config.clone()
+    };
     assert_eq!(Endpoint::new(&config).err(), Some(LlmError::InvalidKey));
     assert!(server.asked().is_empty());
 }

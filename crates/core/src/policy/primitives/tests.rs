@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Definition;
-use crate::config;
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::policy::{Policies, ResourceOrPrompt};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 fn listing() -> Arc<Listing> {
     let all = |entries: &[Value]| -> Vec<RawJson> { entries.iter().map(RawJson::encode).collect() };
@@ -37,7 +36,8 @@ fn policies(filters: &Value, rules: &Value) -> Policies {
     file["mcpServers"]["files"] = filters.clone();
     file["mcpServers"]["files"]["command"] = "x".into();
     let env = BTreeMap::<String, String>::new();
-    let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
     Policies::new(Arc::new(loaded.unwrap_or_else(|report| panic!("{report}")).config))
 }
 
@@ -195,7 +195,7 @@ fn server_is_visible_with_only_resources_or_prompts() {
     };
     assert_eq!(["ann", "bob", "cat", "dan"].map(is_there), [true, false, true, false]);
     let ann = policies.for_agent(Some(&AgentName::new("ann")));
-    assert!(!ann.can_ever_grant(&crate::name::ToolId {
+    assert!(!ann.can_ever_grant(&mcp_workbench_names::ToolId {
         toolbox: at().toolbox,
         server: at().server,
         tool: "read".to_owned()

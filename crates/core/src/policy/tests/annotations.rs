@@ -97,8 +97,12 @@ fn misspelled_annotations_are_errors() {
         if file.get("mcpServers").is_none() {
             file["mcpServers"] = json!({"x": {"command": "x"}});
         }
-        let loaded =
-            config::parse(&file.to_string(), Path::new("x.json"), Path::new("/project"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/project"),
+            &env,
+        );
         let text = match loaded {
             Ok(loaded) => loaded.report().map(|report| report.to_string()).unwrap_or_default(),
             Err(report) => report.to_string(),

@@ -8,10 +8,10 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::{agent, config};
-use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
 use crate::policy::agent_conditions::server_ref;
-use crate::settings::{CatalogCategory, CatalogFolder, CatalogService, Config, ToolReader};
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_settings::{CatalogCategory, CatalogFolder, CatalogService, Config, ToolReader};
 
 fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
     let services = servers.iter().map(|(server, tools)| CatalogService {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::{Listing, PrimitiveKind};
-use crate::name::{self, ServerRef};
 use crate::policy::agent_conditions::server_ref;
 use crate::policy::resource_uri::{ResourceUri, normalize_ignoring_case};
 use crate::policy::rule::RulePath;
 use crate::policy::unmatched_patterns::unmatched_pattern::UnmatchedPattern;
 use crate::policy::uri_patterns::UriPatternSet;
-use crate::settings::Config;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_settings::Config;
 
 /// Returns the resource and prompt patterns in the rules that match nothing in the `known`
 /// listings. A pattern that could match a URI expanded from a template is not reported.
@@ -82,7 +82,7 @@ impl PrimitiveSearch<'_> {
                 continue;
             }
             let names = listings.iter().flat_map(|listing| names(listing, kind));
-            let near = name::nearest(bare, names, 1).pop();
+            let near = mcp_workbench_names::nearest(bare, names, 1).pop();
             let hint = near.map(|near| format!("did you mean `{near}`?"));
             let found =
                 UnmatchedPattern { rule: rule.clone(), pattern: pattern.clone(), hint, kind };
@@ -142,9 +142,8 @@ mod tests {
 
     use super::*;
     use crate::catalog::Definition;
-    use crate::config;
-    use crate::json::RawJson;
-    use crate::name::{ServerName, ToolboxName};
+    use mcp_workbench_names::{ServerName, ToolboxName};
+    use mcp_workbench_wire::json::RawJson;
 
     #[test]
     fn unmatched_patterns_are_found_in_every_list() {
@@ -159,7 +158,12 @@ mod tests {
             }},
         });
         let env = BTreeMap::<String, String>::new();
-        let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let loaded = mcp_workbench_config::parse(
+            &file.to_string(),
+            Path::new("x.json"),
+            Path::new("/"),
+            &env,
+        );
         let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
         let read = |value: serde_json::Value| RawJson::encode(&value);
         let (resources, _) =

@@ -5,8 +5,8 @@ use pretty_assertions::assert_eq;
 use tokio::time::advance;
 
 use super::*;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::state::{ResultRemainder, SessionRecord};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
 
 const ROOM: Capacity = Capacity { count: 100, bytes: 1 << 24 };
 

@@ -2,9 +2,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::name::ServerName;
 use crate::state::Activation;
 use crate::toolbox;
+use mcp_workbench_names::ServerName;
 
 /// A session without any default value.
 fn session() -> SessionRecord {

@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::catalog::PrimitiveKind;
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::settings::ArgumentCapture;
 use crate::telemetry::event_bus::EventBus;
 use crate::telemetry::{
     AccessDenial, AccessDenialReason, CallGuard, CallRequest, LimitReached, PrimitiveReadGuard,
     QuotaKind, ReadContext, ServerMetrics, SessionGuard, Telemetry,
 };
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::ArgumentCapture;
+use mcp_workbench_wire::json::RawJson;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -5,7 +5,6 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config;
 use crate::telemetry::Telemetry;
 
 #[test]
@@ -17,7 +16,8 @@ fn writes_one_line_per_request_for_every_outcome() {
         "mcpServers": {"clock": {"command": "clock", "env": {"API_TOKEN": "hunter2hunter2"}}},
     });
     let env = std::collections::BTreeMap::<String, String>::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let observer = Telemetry::default();
     observer.open_audit(&loaded.unwrap().config).unwrap();
     let listeners = observer.bus();

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::os::{OpenMode, open_own};
 use crate::telemetry::process_registry::{KEPT_LOGS, LOG, files};
 use crate::telemetry::rotating_file::{is_at, rotated_path};
+use mcp_workbench_os::{OpenMode, open_own};
 
 /// Attempts to follow a log that is rotated while it is read.
 const TRIES: usize = 4;

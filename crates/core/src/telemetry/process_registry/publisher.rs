@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::name::AgentName;
-use crate::os::start_time;
 use crate::telemetry::event::{Event, EventKinds, ServerContext};
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::lease_file::LeaseFile;
 use crate::telemetry::process_registry::{
     ProcessAgentRecord, ProcessFiles, ProcessRecord, ProcessServerRecord, ServerRunState,
 };
+use mcp_workbench_names::AgentName;
+use mcp_workbench_os::start_time;
 
 /// Minimum time between two writes.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -6,11 +6,11 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::catalog::Listing;
-use crate::name::AgentName;
 use crate::telemetry::event::{Event, ServerContext, ServerStopReason, SessionContext};
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::process_registry::logs::{LogReader, list_logs};
 use crate::telemetry::process_registry::publisher::ProcessPublisher;
+use mcp_workbench_names::AgentName;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -201,7 +201,7 @@ async fn record_gives_a_process_only_if_that_process_wrote_it() {
     // The socket of an ended process proves nothing.
     assert!(is_proven(record(own, started, Some(&socket))).await);
     assert!(!is_proven(record(own, None, Some(&socket))).await);
-    let listener = crate::os::LocalListener::bind(&socket).unwrap();
+    let listener = mcp_workbench_os::LocalListener::bind(&socket).unwrap();
     // Records of earlier versions have no start time.
     assert!(is_proven(record(own, None, Some(&socket))).await);
     let other = record(1, start_time(1), Some(&socket));

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use crate::catalog::{DefinitionChange, DefinitionDrift, DriftKind};
-use crate::name::ServerRef;
 use crate::telemetry::record::{AuditEncoder, cut, head, number, text};
+use mcp_workbench_names::ServerRef;
 
 #[derive(Debug)]
 pub(crate) struct ChangeRecord {

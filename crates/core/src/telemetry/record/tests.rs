@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, ToolDefinition};
-use crate::json::RawJson;
-use crate::name::{ServerName, ToolboxName};
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_wire::json::RawJson;
 
 fn scribe(capture: ArgumentCapture) -> AuditEncoder {
     let secrets = Redactor::from_environment([("API_KEY", "hunter22")]);

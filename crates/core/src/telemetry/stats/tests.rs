@@ -5,9 +5,6 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::catalog::PrimitiveKind;
-use crate::json::RawJson;
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::settings::ArgumentCapture;
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{
     AccessDenialReason, ClientSummary, LlmContext, ReadContext, SessionContext, SignInChange,
@@ -19,6 +16,9 @@ use crate::telemetry::quota::{QuotaKind, QuotaOwner};
 use crate::telemetry::record::{AuditEncoder, LlmRecord, ReadRecord, SignInRecord};
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolboxName};
+use mcp_workbench_settings::ArgumentCapture;
+use mcp_workbench_wire::json::RawJson;
 
 fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
     line(time, tool, &format!("\"decision\":\"allowed\",\"outcome\":\"{outcome}\""), ms)

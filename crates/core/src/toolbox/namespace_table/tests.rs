@@ -3,7 +3,6 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, Prompt, Resource, ResourceTemplate, ToolDefinition};
-use crate::config;
 use crate::policy::{Policy, UnixTime};
 
 /// One toolbox per namespace, each with a server that has the same listing.
@@ -23,7 +22,9 @@ fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> NamespaceTa
     let text = json!({"toolboxes": toolboxes, "activeToolsets": active}).to_string();
     let root = std::path::Path::new("/");
     let mut config =
-        config::parse(&text, root, root, &std::collections::BTreeMap::new()).unwrap().config;
+        mcp_workbench_config::parse(&text, root, root, &std::collections::BTreeMap::new())
+            .unwrap()
+            .config;
     config.max_tool_name_length = limit;
     let tools = ["list_projects", "get_task", "with spaces"].map(|name| {
         RawJson::encode(

@@ -4,11 +4,11 @@
 //! toolboxes are only counted, and at last active ones. At each step, as many primitives as possible
 //! keep the form of the step before.
 
-use crate::catalog::shorten;
 use crate::exposure::instructions::on_one_line;
 use crate::exposure::truncation::{lengthen, names_that_fit};
-use crate::state::ActivePrimitives;
-use crate::toolbox::{NamespacedPrimitive, PrimitiveKind};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::state::ActivePrimitives;
+use mcp_workbench_core::toolbox::{NamespacedPrimitive, PrimitiveKind};
 
 /// Maximum length of a primitive's description, in characters.
 pub(crate) const MAX_DESCRIPTION: usize = 132;

@@ -2,11 +2,11 @@
 
 use crate::exposure::activate::switch_request::problem;
 use crate::exposure::tool_call::{ListMutability, ResourceError};
-use crate::gateway::Snapshot;
-use crate::json::{self, RawJson};
-use crate::name::ServerRef;
-use crate::state::ActivePrimitives;
-use crate::toolbox::{NamespacedPrimitive, TOOLMAN_ACTIVATE};
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::state::ActivePrimitives;
+use mcp_workbench_core::toolbox::{NamespacedPrimitive, TOOLMAN_ACTIVATE};
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// Returns the servers that can have this resource, each with its own URI for it. A listed resource
 /// has to be active.

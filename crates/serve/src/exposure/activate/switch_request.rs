@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::shorten;
 use crate::exposure::meta_tools;
-use crate::json::RawJson;
-use crate::name;
-use crate::state::Activation;
-use crate::toolbox::{NamespaceTable, NamespacedPrimitive, PrimitiveKind};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::state::Activation;
+use mcp_workbench_core::toolbox::{NamespaceTable, NamespacedPrimitive, PrimitiveKind};
+use mcp_workbench_wire::json::RawJson;
 
 const MAX_SUGGESTIONS: usize = 5;
 /// Maximum number of unknown names that an error repeats.
@@ -152,7 +151,7 @@ impl<'a> AvailableItems<'a> {
             _ => matches!(item.kind, PrimitiveKind::Resource | PrimitiveKind::ResourceTemplate),
         };
         let items = self.all.items.iter().filter(|item| is_kind(item) && (self.is_there)(item));
-        name::nearest(name, items.map(|item| item.name.as_str()), MAX_SUGGESTIONS)
+        mcp_workbench_names::nearest(name, items.map(|item| item.name.as_str()), MAX_SUGGESTIONS)
     }
 
     fn none_of(&self, unknown: &[(PrimitiveKind, &str)]) -> String {

@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::name::{ServerName, ToolboxName};
-use crate::toolbox::NamespaceTable;
+use mcp_workbench_core::toolbox::NamespaceTable;
+use mcp_workbench_names::{ServerName, ToolboxName};
 
 /// A primitive whose toolbox is the prefix of its name.
 pub(crate) fn item(

@@ -3,9 +3,9 @@
 use crate::exposure::call::{resolve_tool, scoped_tool};
 use crate::exposure::meta_tools::ToolTarget;
 use crate::exposure::mode::Exposure;
-use crate::gateway::Snapshot;
-use crate::name::ToolId;
-use crate::toolbox::PrimitiveKind;
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::toolbox::PrimitiveKind;
+use mcp_workbench_names::ToolId;
 
 /// Returns the catalog name of a `use_tool` target; an unknown target yields a name that isn't in
 /// the catalog.

@@ -7,8 +7,8 @@ use crate::exposure::direct::Direct;
 use crate::exposure::mode::{Instructions, Mode};
 use crate::exposure::search::Search;
 use crate::exposure::toolbox_mode::{ANSWER, LIST, LIST_AND_ANSWER};
-use crate::name::{ServerName, ToolboxName};
-use crate::settings::{Launch, ServerConfig};
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_settings::{Launch, ServerConfig};
 
 fn config(toolboxes: impl IntoIterator<Item = (String, String)>) -> Config {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };

@@ -9,8 +9,8 @@ use crate::exposure::mode::{
 };
 use crate::exposure::modes;
 use crate::exposure::{ListMutability, instructions};
-use crate::json::RawJson;
-use crate::settings::{Config, ToolMode};
+use mcp_workbench_settings::{Config, ToolMode};
+use mcp_workbench_wire::json::RawJson;
 
 const FOLLOWS: ClientProfile = known(RelistBehavior::InTime, false);
 const SEARCHES: ClientProfile = known(RelistBehavior::InTime, true);
@@ -135,11 +135,11 @@ fn own_tool_names_are_reserved() {
         crate::exposure::meta_tools::USE_TOOL,
         crate::exposure::search::SEARCH_TOOLS,
         crate::exposure::navigate::EXECUTE_TASK,
-        crate::toolbox::TOOLMAN_ACTIVATE,
+        mcp_workbench_core::toolbox::TOOLMAN_ACTIVATE,
         crate::exposure::modular::GET_TOOLS,
         crate::exposure::modular::CALL_TOOL,
         crate::exposure::modular::GET_CATEGORY,
         crate::exposure::modular::CALL_CATEGORY,
     ];
-    assert_eq!(crate::name::BUILTIN_TOOL_NAMES, ours);
+    assert_eq!(mcp_workbench_names::BUILTIN_TOOL_NAMES, ours);
 }

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::catalog::shorten;
 use crate::exposure::meta_tools::unwrap_json_string;
 use crate::exposure::modular::{CALL_TOOL, GET_TOOLS, MAX_NAME};
-use crate::json::{self, RawJson};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_wire::json::{self, RawJson};
 
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct GetTools {

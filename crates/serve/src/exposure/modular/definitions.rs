@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::catalog::shorten;
 use crate::exposure::modular::{CALL_TOOL, GET_TOOLS, have_all_failed};
 use crate::exposure::truncation::{first_that_fits, names_that_fit};
-use crate::gateway::{FailedServer, Gateway};
-use crate::json::RawJson;
-use crate::name::ToolboxName;
-use crate::settings::{Config, ToolboxConfig};
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::{FailedServer, Gateway};
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_settings::{Config, ToolboxConfig};
+use mcp_workbench_wire::json::RawJson;
 
 /// In bytes; some clients truncate longer ones.
 const MAX_DESCRIPTION: usize = 2048;

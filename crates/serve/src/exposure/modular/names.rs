@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 
 use crate::exposure::modular::MAX_SUGGESTIONS;
-use crate::name;
-use crate::settings::{ServerConfig, ToolboxConfig};
-use crate::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_core::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_settings::{ServerConfig, ToolboxConfig};
 
 pub(crate) struct GroupTool<'a> {
     pub(crate) name: String,
@@ -120,7 +119,7 @@ pub(crate) fn resolve<'a>(
     // With the common prefix, all names would look similar.
     let short = toolbox.servers.iter().find_map(|server| bare(server, wanted)).unwrap_or(wanted);
     let known = all.iter().map(|tool| tool.tool.id.tool.as_str());
-    let near = name::nearest(short, known, MAX_SUGGESTIONS);
+    let near = mcp_workbench_names::nearest(short, known, MAX_SUGGESTIONS);
     let in_group = |own: &&str| {
         let found = all.iter().find(|tool| tool.tool.id.tool == **own);
         found.map_or_else(|| (*own).to_owned(), |tool| tool.name.clone())

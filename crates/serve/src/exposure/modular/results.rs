@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use crate::backend::RpcOutcome;
-use crate::catalog::shorten;
 use crate::exposure::modular::names::{self, GroupTool};
 use crate::exposure::modular::{GET_TOOLS, no_tool};
 use crate::exposure::rendering::{self, RenderFn};
 use crate::exposure::truncation::names_that_fit;
 use crate::exposure::{app_table, tool_results};
-use crate::gateway::FailedServer;
-use crate::json::{self, RawJson};
-use crate::name::{ToolId, untrusted_text};
-use crate::settings::{ServerConfig, ToolboxConfig};
-use crate::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::catalog::shorten;
+use mcp_workbench_core::gateway::FailedServer;
+use mcp_workbench_core::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_names::{ToolId, untrusted_text};
+use mcp_workbench_settings::{ServerConfig, ToolboxConfig};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// The combined length of all servers' instructions, in characters.
 const MAX_INSTRUCTIONS: usize = 4000;

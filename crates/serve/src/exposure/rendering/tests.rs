@@ -4,8 +4,8 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::{Definition, ToolDefinition};
-use crate::name::{ExposedName, ServerName, ToolId, ToolboxName};
+use mcp_workbench_core::catalog::{Definition, ToolDefinition};
+use mcp_workbench_names::{ExposedName, ServerName, ToolId, ToolboxName};
 
 fn lines(count: usize, max: usize) -> (usize, usize, usize) {
     let long = |tool: &ExposedTool| {

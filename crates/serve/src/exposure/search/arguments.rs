@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::catalog::rank::MAX_QUERY;
 use crate::exposure::meta_tools::{self, Detail};
-use crate::json::RawJson;
+use mcp_workbench_core::catalog::rank::MAX_QUERY;
+use mcp_workbench_wire::json::RawJson;
 
 pub(crate) const MAX_QUERIES: usize = 10;
 /// Tools returned for a query: the maximum and the default.

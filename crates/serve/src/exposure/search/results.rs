@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::RpcOutcome;
-use crate::catalog::rank::{absent_services_message, round_score};
-use crate::catalog::{ToolDefinition, shorten};
 use crate::exposure::instructions::on_one_line;
 use crate::exposure::meta_tools::Detail;
 use crate::exposure::rendering::{self, RenderFn, RenderedList};
-use crate::gateway::{Gateway, ToolMatch};
-use crate::json::{self, RawJson};
-use crate::name::{ServerName, ToolboxName};
-use crate::toolbox::ExposedTool;
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::catalog::rank::{absent_services_message, round_score};
+use mcp_workbench_core::catalog::{ToolDefinition, shorten};
+use mcp_workbench_core::gateway::{Gateway, ToolMatch};
+use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_wire::json::{self, RawJson};
 
 /// How much of a query is repeated: in characters, and as a fraction of the query's share.
 const MAX_ECHO: usize = 120;

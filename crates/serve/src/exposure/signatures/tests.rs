@@ -4,9 +4,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::Definition as _;
-use crate::name::{ExposedName, ServerName, ServerRef, ToolId};
-use crate::toolbox::{ExposedTool, ServerView};
+use mcp_workbench_core::catalog::Definition as _;
+use mcp_workbench_core::toolbox::{ExposedTool, ServerView};
+use mcp_workbench_names::{ExposedName, ServerName, ServerRef, ToolId};
 
 fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, ToolboxView) {
     let tools = tools.iter().map(|(name, schema)| {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::RpcOutcome;
 use crate::exposure::{ListMutability, ToolMode};
 use crate::frontend::AppState;
 use crate::frontend::era::RequestMeta;
@@ -17,13 +16,14 @@ use crate::frontend::session::state::SessionState;
 use crate::frontend::session::{AgentSession, CurrentSession};
 use crate::frontend::shown_lists::ListChanges;
 use crate::frontend::{lists, name_resolution};
-use crate::gateway::{Caller, CallerQuota, GatewayLimitError, LogLevel};
-use crate::json::RawJson;
-use crate::state::{
+use mcp_workbench_core::backend::RpcOutcome;
+use mcp_workbench_core::gateway::{Caller, CallerQuota, GatewayLimitError, LogLevel};
+use mcp_workbench_core::state::{
     ListDigests, ListState, RecordKey, SessionKey, SessionLease, SessionRecord, StateRecord,
     round_trip,
 };
-use crate::wire::agent::Notifier;
+use mcp_workbench_wire::agent::Notifier;
+use mcp_workbench_wire::json::RawJson;
 
 /// Time to wait for servers of opened toolboxes to be listed after a takeover.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::state::{
+use mcp_workbench_core::state::{
     Capacity, RecordKey, SessionKey, SessionLease, SessionRecord, StateRecord, StateStore,
 };
 

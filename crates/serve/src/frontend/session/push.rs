@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::backend::events;
 use crate::frontend::attribution::attribute_server_request;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::{AgentSession, CurrentSession};
-use crate::gateway::{AgentEvent, ServerRequest};
-use crate::wire::agent::Notifier;
-use crate::wire::code::{INTERNAL_ERROR, METHOD_NOT_FOUND};
-use crate::wire::mailbox::RequestError;
-use crate::wire::outgoing::PendingRequest;
+use mcp_workbench_core::backend::events;
+use mcp_workbench_core::gateway::{AgentEvent, ServerRequest};
+use mcp_workbench_wire::agent::Notifier;
+use mcp_workbench_wire::code::{INTERNAL_ERROR, METHOD_NOT_FOUND};
+use mcp_workbench_wire::mailbox::RequestError;
+use mcp_workbench_wire::outgoing::PendingRequest;
 
 pub(super) async fn forward_events(
     notifier: Notifier,

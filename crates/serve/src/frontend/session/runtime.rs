@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use crate::backend::events;
 use crate::frontend::AppState;
 use crate::frontend::session::ownership::RecordOwnership;
-use crate::gateway::{Affinity, AgentHandle, Caller, CallerQuota};
-use crate::name::ServerRef;
-use crate::telemetry::SessionGuard;
-use crate::wire::agent::Notifier;
+use mcp_workbench_core::backend::events;
+use mcp_workbench_core::gateway::{Affinity, AgentHandle, Caller, CallerQuota};
+use mcp_workbench_core::telemetry::SessionGuard;
+use mcp_workbench_names::ServerRef;
+use mcp_workbench_wire::agent::Notifier;
 
 const EVENTS: usize = 256;
 

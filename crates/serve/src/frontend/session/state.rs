@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::exposure::{Exposure, ListMutability, SessionChoices};
 use crate::frontend::shown_lists::{ListChanges, ShownLists};
-use crate::gateway::Snapshot;
-use crate::state::{ListDigests, SessionRecord, Takeovers};
+use mcp_workbench_core::gateway::Snapshot;
+use mcp_workbench_core::state::{ListDigests, SessionRecord, Takeovers};
 
 #[derive(Default)]
 pub(super) struct SessionState {

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{AgentEvent, AgentHandle, PoolOptions, RpcOutcome, events};
-use crate::config;
-use crate::gateway::{Caller, GatewayRegistry};
-use crate::llm::fake_endpoint::{
+use crate::navigator::{ChoiceOption, TreeLevel};
+use mcp_workbench_core::backend::{AgentEvent, AgentHandle, PoolOptions, RpcOutcome, events};
+use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
+use mcp_workbench_core::llm::fake_endpoint::{
     FakeEndpoint, Reply, chat_answer, chat_answer_ending, http_response,
 };
-use crate::navigator::{ChoiceOption, TreeLevel};
-use crate::settings::BudgetConfig;
+use mcp_workbench_settings::BudgetConfig;
 
 fn gateway(navigator: &Value) -> Arc<Gateway> {
     let text = json!({"navigator": navigator, "mcpServers": {"clock": {"command": "clock"}}});
     let env = BTreeMap::new();
-    let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
+    let loaded =
+        mcp_workbench_config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
     let tasks = TaskTracker::new();
     let gateways =
         GatewayRegistry::new(Arc::new(loaded.unwrap().config), PoolOptions::default(), &tasks);

@@ -2,8 +2,8 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::rank::Relevance;
 use crate::navigator::TreeLevel;
+use mcp_workbench_core::catalog::rank::Relevance;
 
 const MANY: u64 = 30_000;
 

@@ -90,7 +90,7 @@ fn long_output_of_a_failed_tool_is_preserved() {
     let long = "reason ".repeat(1000);
     let result = json!({"content": [{"type": "text", "text": long}, {"type": "image", "data": "AA=="}], "isError": true, "_meta": {"a": 1}});
     let came = execution::outcome_from_call(
-        Ok(crate::backend::RpcOutcome::Result(RawJson::encode(&result))),
+        Ok(mcp_workbench_core::backend::RpcOutcome::Result(RawJson::encode(&result))),
         &tool("a", "b", "c", &json!({})),
         None,
     );

@@ -2,13 +2,13 @@
 
 use tokio::task::spawn_blocking;
 
-use crate::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
-use crate::gateway::{Gateway, ToolAvailability, ToolFile};
-use crate::name::ToolId;
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::error::{TaskError, TaskErrorKind};
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-use crate::settings::{CatalogCategory, CatalogFolder, CatalogService};
+use mcp_workbench_core::catalog::rank::{RankingMethod, Relevance, SearchIndex, ToolDocument};
+use mcp_workbench_core::gateway::{Gateway, ToolAvailability, ToolFile};
+use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::{CatalogCategory, CatalogFolder, CatalogService};
 
 pub(crate) struct CatalogTree<'a> {
     gateway: &'a Gateway,

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::catalog::first_sentence;
-use crate::catalog::rank::{Relevance, ScoreCutoff};
-use crate::gateway::{Gateway, RequestContext, ToolQuery};
-use crate::name::{ServerName, ServerRef};
 use crate::navigator::budget::NavigationBudget;
 use crate::navigator::error::TaskError;
 use crate::navigator::step::StepListener;
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree, list};
-use crate::settings::{ServerConfig, ToolboxConfig};
-use crate::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_core::catalog::first_sentence;
+use mcp_workbench_core::catalog::rank::{Relevance, ScoreCutoff};
+use mcp_workbench_core::gateway::{Gateway, RequestContext, ToolQuery};
+use mcp_workbench_core::toolbox::{ExposedTool, ToolboxView};
+use mcp_workbench_names::{ServerName, ServerRef};
+use mcp_workbench_settings::{ServerConfig, ToolboxConfig};
 
 pub(crate) struct ToolboxTree<'a> {
     gateway: &'a Gateway,

@@ -8,11 +8,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, List, ListItem, ListState};
 
-use crate::admin::WorkbenchStatus;
 use crate::cli::monitoring::top::screen::{client_name, millis};
 use crate::cli::monitoring::top::state::{Pane, TopState, whole};
 use crate::cli::output::{format_age, number};
-use crate::telemetry::FinishedCall;
+use mcp_workbench_core::telemetry::FinishedCall;
+use mcp_workbench_serve::admin::WorkbenchStatus;
 
 /// Below this width, in columns, a line has only the most important parts.
 const NARROW: u16 = 60;

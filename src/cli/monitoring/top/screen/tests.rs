@@ -4,10 +4,12 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
-use crate::admin::{AgentStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus};
 use crate::cli::monitoring::top::connection::{ActionKind, TopEvent};
 use crate::cli::monitoring::top::keys::{self, UserCommand};
-use crate::telemetry::FinishedCall;
+use mcp_workbench_core::telemetry::FinishedCall;
+use mcp_workbench_serve::admin::{
+    AgentStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus,
+};
 
 const NOW: u64 = 1_800_000_000_000;
 

@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
 use super::*;
-use crate::settings::Sandbox;
+use mcp_workbench_settings::Sandbox;
 
 fn launch(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> StdioLaunch {
     let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

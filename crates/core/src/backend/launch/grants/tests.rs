@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use tempfile::TempDir;
 
 use super::*;
-use crate::settings::{Confinement, Container};
+use mcp_workbench_settings::{Confinement, Container};
 
 struct Bench {
     home: PathBuf,

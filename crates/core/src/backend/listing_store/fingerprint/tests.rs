@@ -7,8 +7,8 @@ use url::Url;
 
 use super::*;
 use crate::backend::{Account, HttpEndpoint};
-use crate::settings::{HttpTransport, StdioLaunch};
-use crate::wire::http_client::StaticHeaders;
+use mcp_workbench_settings::{HttpTransport, StdioLaunch};
+use mcp_workbench_wire::http_client::StaticHeaders;
 
 const KEY: StoreKey = StoreKey([7; StoreKey::LENGTH]);
 

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::catalog::Definition;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 fn tool(name: &str, description: &str) -> ToolDefinition {
     let text = serde_json::json!({ "name": name, "description": description, "inputSchema": {} });

@@ -2,7 +2,7 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::catalog::schema::ArgumentValidator;
-use crate::json::RawJson;
+use mcp_workbench_wire::json::RawJson;
 
 fn is_valid(schema: &Value, arguments: &Value) -> bool {
     let schema = RawJson::encode(schema);

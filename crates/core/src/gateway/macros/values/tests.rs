@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::{MissingValueError, Values, value_of};
-use crate::json::RawJson;
-use crate::settings::{Pointer, Template};
+use mcp_workbench_settings::{Pointer, Template};
+use mcp_workbench_wire::json::RawJson;
 
 fn raw(text: &str) -> RawJson {
     serde_json::from_str(text).unwrap()

@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::exposure::activate::tests::item;
-use crate::state::Activation;
+use mcp_workbench_core::state::Activation;
 
 const DOCUMENT: &str = "\
 Head
@@ -158,7 +158,8 @@ fn active_names_stay_even_if_the_toolboxes_cannot_be_counted() {
     let items: Vec<_> = (0..200)
         .map(|n| {
             let mut item = item(PrimitiveKind::Tool, &format!("box{n}_tool"), "", n == 150);
-            item.at.toolbox = crate::name::ToolboxName::new(format!("a-long-name-of-a-box-{n}"));
+            item.at.toolbox =
+                mcp_workbench_names::ToolboxName::new(format!("a-long-name-of-a-box-{n}"));
             item
         })
         .collect();

@@ -1,8 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::name::{ServerName, ToolboxName};
-use crate::settings::{Launch, ServerConfig};
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_settings::{Launch, ServerConfig};
 
 fn group_of(name: String, description: String) -> ToolboxConfig {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };

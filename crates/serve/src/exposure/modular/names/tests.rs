@@ -4,12 +4,12 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::{Definition, Listing, ToolDefinition};
-use crate::json::RawJson;
-use crate::name::{ServerName, ToolboxName};
-use crate::policy::{Policy, UnixTime};
-use crate::settings::{Config, Launch, ServerConfig, ToolOverride};
-use crate::toolbox::ServerView;
+use mcp_workbench_core::catalog::{Definition, Listing, ToolDefinition};
+use mcp_workbench_core::policy::{Policy, UnixTime};
+use mcp_workbench_core::toolbox::ServerView;
+use mcp_workbench_names::{ServerName, ToolboxName};
+use mcp_workbench_settings::{Config, Launch, ServerConfig, ToolOverride};
+use mcp_workbench_wire::json::RawJson;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
