@@ -1,6 +1,7 @@
 //! Checks the edges between modules and crates against the tables in `ARCHITECTURE.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use pretty_assertions::assert_eq;
 use regex::Regex;
@@ -54,10 +55,12 @@ pub(super) fn module_of(source: &Source) -> Option<String> {
 
 /// Returns the other modules that a file names in `use` or inline paths, including `rmcp`.
 fn used_modules(source: &Source) -> BTreeSet<String> {
-    let path = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern");
+    static PATH: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern")
+    });
     let own = module_of(source).unwrap_or_default();
     let code = source.code_with_module_paths();
-    path.captures_iter(&code)
+    PATH.captures_iter(&code)
         .filter_map(|found| found.get(1).or(found.get(2)))
         .map(|found| found.as_str().to_owned())
         .filter(|name| *name != own)

@@ -1,6 +1,7 @@
 //! Checks that names don't mislead: functions named like a question return `bool`, and few types share a name.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use pretty_assertions::assert_eq;
 use regex::Regex;
@@ -14,11 +15,12 @@ const MAX_DEFINITIONS: usize = 2;
 
 /// Returns the functions of a file that are named like a question and don't return `bool`.
 fn misleading_questions(source: &Source) -> Vec<String> {
-    let question = Regex::new(r"^((?:is|has|can|wants)_\w+)").expect("a pattern");
+    static QUESTION: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^((?:is|has|can|wants)_\w+)").expect("a pattern"));
     let code = source.program();
     let functions = code.split("fn ").skip(1);
     functions
-        .filter_map(|function| Some((question.find(function)?.as_str(), return_type(function))))
+        .filter_map(|function| Some((QUESTION.find(function)?.as_str(), return_type(function))))
         .filter(|(_, returned)| !returned.contains("bool"))
         .map(|(name, _)| format!("{}: {name}", source.path))
         .collect()

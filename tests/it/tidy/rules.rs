@@ -38,14 +38,13 @@ pub(super) struct Rule<'a> {
 
 impl Rule<'_> {
     /// Returns the lines of a file that break the rule.
-    fn violations(&self, source: &Source) -> Vec<String> {
+    fn violations(&self, pattern: &Regex, source: &Source) -> Vec<String> {
         let is_allowed = self.only_in.iter().any(|place| {
             source.path == *place || (place.ends_with('/') && source.path.starts_with(place))
         });
         if is_allowed {
             return Vec::new();
         }
-        let pattern = Regex::new(self.pattern).expect("a pattern");
         let code = source.program();
         let lines = code.lines().enumerate();
         lines
@@ -62,19 +61,21 @@ impl Rule<'_> {
 
     #[track_caller]
     pub(super) fn check_in(&self, sources: &[Source]) {
+        let pattern = Regex::new(self.pattern).expect("a pattern");
         for text in self.rejects {
-            let found = self.violations(&Source::new("src/elsewhere.rs", text));
+            let found = self.violations(&pattern, &Source::new("src/elsewhere.rs", text));
             assert!(!found.is_empty(), "the rule misses `{text}`");
         }
         for text in self.accepts {
-            let found = self.violations(&Source::new("src/elsewhere.rs", text));
+            let found = self.violations(&pattern, &Source::new("src/elsewhere.rs", text));
             assert_eq!(found, [""; 0], "the rule rejects a valid example");
         }
         for place in self.only_in {
             let exists = repository().join(place).exists();
             assert!(exists, "{place} is exempt but doesn't exist");
         }
-        let found: Vec<String> = sources.iter().flat_map(|s| self.violations(s)).collect();
+        let found: Vec<String> =
+            sources.iter().flat_map(|s| self.violations(&pattern, s)).collect();
         assert_eq!(found, [""; 0]);
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use pretty_assertions::assert_eq;
 use proc_macro2::{TokenStream, TokenTree};
@@ -60,17 +61,20 @@ impl Source {
 
     /// Returns the code with paths that start at `crate` and a module of the tables.
     pub(super) fn code_with_module_paths(&self) -> String {
+        static OWN: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)").expect("a pattern"));
+        static OTHER: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"\bmcp_workbench_(\w+)\s*::\s*(\w+|\{|\*)").expect("a pattern")
+        });
         let code = self.program();
-        let own = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)").expect("a pattern");
         let code = match self.sole_module() {
-            Some(module) => own.replace_all(&code, |found: &Captures<'_>| match &found[1] {
+            Some(module) => OWN.replace_all(&code, |found: &Captures<'_>| match &found[1] {
                 "json" => "crate::json".to_owned(),
                 item => format!("crate::{module}::{item}"),
             }),
             None => code.as_str().into(),
         };
-        let other = Regex::new(r"\bmcp_workbench_(\w+)\s*::\s*(\w+|\{|\*)").expect("a pattern");
-        let code = other.replace_all(&code, |found: &Captures<'_>| match &found[2] {
+        let code = OTHER.replace_all(&code, |found: &Captures<'_>| match &found[2] {
             item if ONE_MODULE.contains(&&found[1]) && item != "json" => {
                 format!("crate::{}::{item}", &found[1])
             }
@@ -152,19 +156,29 @@ pub(super) fn split(text: &str) -> Split {
     let mut code = Vec::new();
     let mut quoted = Vec::new();
     find_tokens(text, tokens, &mut code, &mut quoted);
-    let is_in = |ranges: &[Range<usize>], at: usize| {
-        let next = ranges.partition_point(|range| range.end <= at);
-        ranges.get(next).is_some_and(|range| range.contains(&at))
-    };
-    let only = |is_wanted: &dyn Fn(usize) -> bool| {
-        text.char_indices()
-            .map(|(at, c)| if c == '\n' || is_wanted(at) { c } else { ' ' })
-            .collect()
-    };
-    Split {
-        code: only(&|at| is_in(&code, at)),
-        comments: only(&|at| !is_in(&code, at) && !is_in(&quoted, at)),
+    let comments = blank(&blank(text, &code), &quoted);
+    let mut others = Vec::new();
+    let mut end = 0;
+    for range in code {
+        others.push(end..range.start);
+        end = range.end;
     }
+    others.push(end..text.len());
+    Split { code: blank(text, &others), comments }
+}
+
+/// Replaces everything in the ranges, which are in order, except line breaks. Positions in bytes
+/// don't change.
+fn blank(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut blanked = String::with_capacity(text.len());
+    let mut end = 0;
+    for range in ranges {
+        blanked.push_str(&text[end..range.start]);
+        blanked.extend(text[range.clone()].bytes().map(|b| if b == b'\n' { '\n' } else { ' ' }));
+        end = range.end;
+    }
+    blanked.push_str(&text[end..]);
+    blanked
 }
 
 /// Collects the ranges of the tokens, in order. A documentation comment is a token, too, but
@@ -201,9 +215,10 @@ pub(super) fn is_word(c: char) -> bool {
 
 /// Blanks each `#[cfg(test)] mod … { … }`. Line numbers don't change.
 pub(super) fn without_tests(code: &str) -> String {
-    let module = Regex::new(r"#\[cfg\(test\)\]\s*mod\s+\w+\s*\{").expect("a pattern");
+    static TESTS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"#\[cfg\(test\)\]\s*mod\s+\w+\s*\{").expect("a pattern"));
     let mut left = code.to_owned();
-    while let Some(found) = module.find(&left) {
+    while let Some(found) = TESTS.find(&left) {
         let mut depth = 1;
         let body = &left[found.end()..];
         let length = body.find(|c| {
@@ -211,9 +226,7 @@ pub(super) fn without_tests(code: &str) -> String {
             depth == 0
         });
         let end = length.map_or(left.len(), |length| found.end() + length + 1);
-        let blank: String =
-            left[found.start()..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        left.replace_range(found.start()..end, &blank);
+        left = blank(&left, &[found.start()..end]);
     }
     left
 }
