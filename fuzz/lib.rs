@@ -3,26 +3,21 @@
 
 #[path = "../crates/wire/src"]
 mod sources {
+    pub mod code;
+    pub mod envelope;
+    pub(crate) mod fuzzing;
     pub mod json;
+    pub mod line;
+    pub mod memory_pool;
 }
-pub use sources::json;
+pub use sources::{code, envelope, json, line, memory_pool};
 
 #[path = "../crates/wire/src/json/fuzzing.rs"]
 mod json_fuzzing;
 
-/// The parts of `crates/wire/src/` that the targets need.
-#[path = "../crates/wire/src/wire"]
-pub mod wire {
-    pub mod code;
-    pub mod envelope;
-    pub(crate) mod fuzzing;
-    pub mod line;
-    pub mod memory_pool;
-}
-
 /// Feeds chunks of bytes through the line reader and the envelope parser.
 pub fn check_wire(input: &[u8]) {
-    wire::fuzzing::check(input);
+    sources::fuzzing::check(input);
 }
 
 /// Applies edits to raw JSON text.
