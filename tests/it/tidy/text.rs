@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::LazyLock;
 
 use pretty_assertions::assert_eq;
@@ -226,7 +227,7 @@ pub(super) fn without_tests(code: &str) -> String {
             depth == 0
         });
         let end = length.map_or(left.len(), |length| found.end() + length + 1);
-        left = blank(&left, &[found.start()..end]);
+        left = blank(&left, slice::from_ref(&(found.start()..end)));
     }
     left
 }

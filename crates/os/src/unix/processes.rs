@@ -245,6 +245,7 @@ pub fn drop_clean_program_pages() {
 }
 
 #[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
 enum ProgramPages {
     Drop,
     #[cfg(test)]
