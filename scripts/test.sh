@@ -212,7 +212,7 @@ run_suites() {
     heading "deployment files"
     scripts/deploy.sh
     heading "first command of the README"
-    cargo run --release --quiet -- demo | tail -n 20
+    cargo run --quiet -- demo | tail -n 20
     heading "packages"
     scripts/packages.sh --light
     if [ "${CI:-}" = true ]; then
