@@ -29,7 +29,7 @@ conformance *args:
 dashboard *args:
     scripts/page.sh {{ args }}
 
-# Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; see `just agents --help`.
+# Run six real clients with a scripted model, with and without the workbench; see `just agents --help`.
 agents *args:
     scripts/agents.sh {{ args }}
 

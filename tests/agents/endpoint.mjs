@@ -30,7 +30,8 @@ export async function start(world) {
         for (const call of said.calls) call.id = `call_${sent.length}_${said.calls.indexOf(call)}`;
         sent.push({
             path: url.pathname,
-            bytes: bytes.length,
+            // The API keeps deferred definitions out of the model's context until a search returns them.
+            bytes: bytes.length - (seen.unread ?? 0),
             isSide: seen.isSide || isCount,
             body,
             said,

@@ -21,7 +21,7 @@ const OWN = [
     'toolman_activate',
 ];
 /** Clients' markers for a truncated result. */
-const CUT = /truncated|chars omitted|characters omitted/;
+const CUT = /truncated|chars omitted|characters omitted|Output too large/;
 
 /** The model's response: calls, or text if the task is finished or stuck. */
 export function answer(seen, world) {
@@ -35,8 +35,7 @@ export function answer(seen, world) {
         const given = step.args(found, world);
         const names = Object.keys(given);
         const args = Object.values(given).includes(undefined) ? undefined : given;
-        const call = next({ step, args, names, seen });
-        if (call) add(calls, call);
+        for (const call of next({ step, args, names, seen })) add(calls, call);
     });
     if (calls.length === 0) return { text: 'STUCK: I have no tool for this.', calls: [] };
     return { text: '', calls: seen.parallel ? calls : calls.slice(0, 1) };
@@ -61,8 +60,8 @@ function add(calls, call) {
 
 function next(at) {
     // A step without arguments yet waits for an earlier result; until then, knowing the tool is enough.
-    if (!at.args && isKnown(at)) return null;
-    return (
+    if (!at.args && isKnown(at)) return [];
+    const call =
         called(at) ??
         used(at) ??
         selected(at) ??
@@ -71,9 +70,10 @@ function next(at) {
         searched(at) ??
         loaded(at) ??
         opened(at) ??
-        looked(at) ??
-        null
-    );
+        looked(at);
+    // A script that looks for `use_tool` can open the toolbox, too.
+    const isLookup = call && tool(at.seen, call.name)?.isAhead && call.args.query !== at.step.query;
+    return (isLookup ? [call, opened(at)] : [call]).filter(Boolean);
 }
 
 // --- calling -----------------------------------------------------------------------------------
@@ -82,7 +82,15 @@ function next(at) {
 function called({ step, args, seen }) {
     const tool = seen.tools.find((tool) => isNamed(tool.name, step.tool) && !tool.search);
     if (!tool || !args || tries(seen, tool.name, args) >= TRIES) return undefined;
-    return { name: tool.name, args };
+    // A script prints only the field that is needed, if the tool's declaration has it.
+    const field = tool.isTyped && hasField(step, tool.description) ? { field: step.field } : {};
+    return { name: tool.name, args, ...field };
+}
+
+/** True if a text names all parts of the field that the step needs. */
+function hasField({ field }, text) {
+    const keys = field?.split('/').slice(1);
+    return !!keys?.every((key) => new RegExp(`\\b${key}\\b`).test(text));
 }
 
 /** True if the model could call the tool, given the arguments. */
@@ -106,8 +114,20 @@ function used({ step, args, names, seen }) {
     const by = caller(seen);
     const shown = by && signature(step, names, seen);
     if (!shown) return undefined;
-    const call = { name: by.name, args: spelled(by, args, shown) };
+    // Selects the field only after its path is known: from the tool's output schema, or from an earlier result.
+    const canSelect = by.schema.properties?.select && hasField(step, told(step, seen));
+    const select = canSelect ? { select: [step.field] } : {};
+    const call = { name: by.name, args: { ...spelled(by, args, shown), ...select } };
     return tries(seen, call.name, call.args) < TRIES ? call : undefined;
+}
+
+/** What the request says about the tool and its results. */
+function told(step, seen) {
+    const calls = seen.history.filter(
+        ({ args, result }) => `${JSON.stringify(args)}${result}`.includes(step.tool),
+    );
+    const tools = seen.tools.filter(({ description }) => description.includes(step.tool));
+    return [...calls.map((call) => call.result), ...tools.map((tool) => tool.description)].join('\n');
 }
 
 function caller(seen) {
@@ -161,7 +181,8 @@ function written(step, names, text) {
         if (!isWhole) continue;
         const before = text.slice(0, match.index);
         const line = before.slice(before.lastIndexOf('\n') + 1);
-        const member = (key) => new RegExp(`"${key}":\\s*"([^"]+)`).exec(line)?.[1];
+        // Some clients put all lines of a result into one.
+        const member = (key) => [...line.matchAll(new RegExp(`"${key}":\\s*"([^"]+)`, 'g'))].at(-1)?.[1];
         const heading = before.match(/^[\s*#-]*[A-Za-z0-9_/-]+(?: \([^)\n]*\))?:/gm)?.at(-1);
         const above = heading?.replace(/\(.*\)|[^A-Za-z0-9_/-]/g, '').split('/') ?? [];
         const around = {
@@ -234,21 +255,38 @@ function tasked({ step, args, names, seen }) {
 
 /** Loads the tool by its full name with the client's tool search. */
 function selected({ step, seen }) {
-    const search = seen.tools.find((tool) => tool.search === 'select');
+    return byName(seen, step.tool);
+}
+
+/** Loads a tool by its full name, if the client's tool search takes names and the request shows this one. */
+function byName(seen, own) {
+    const search = seen.tools.find((tool) => tool.search in ASKED);
     if (!search) return undefined;
-    const name = new RegExp(`\\bmcp__[A-Za-z0-9_-]*_${step.tool}(?![A-Za-z0-9_-])`);
+    const { shown, make } = ASKED[search.search];
     const found = [...seen.texts, ...seen.history.map((call) => call.result ?? '')]
-        .map((text) => name.exec(text)?.[0])
+        .map((text) => shown(own).exec(text)?.[0])
         .find(Boolean);
-    if (!found || seen.tools.some((tool) => tool.name === found)) return undefined;
-    const make = (list) => ({ query: `select:${list.join(',')}`, max_results: list.length });
+    if (!found || tool(seen, found)) return undefined;
     const before = seen.history.filter(
-        ({ name, args }) => name === search.name && args.query.includes(found),
+        ({ name, args }) => name === search.name && JSON.stringify(args).includes(found),
     );
     return before.length < TRIES
         ? { name: search.name, args: make([found]), list: [found], make }
         : undefined;
 }
+
+/** How a request shows a hidden tool of this name, and how the client's tool search takes names. */
+const ASKED = {
+    select: {
+        shown: (own) => new RegExp(`\\bmcp__[A-Za-z0-9_-]*_${own}(?![A-Za-z0-9_-])`),
+        make: (list) => ({ query: `select:${list.join(',')}`, max_results: list.length }),
+    },
+    // A list of names, with or without the server's name.
+    pattern: {
+        shown: (own) => new RegExp(`(?<=^- )(?:[A-Za-z0-9_-]+-)?${own}$`, 'm'),
+        make: (list) => ({ pattern: list.join('|') }),
+    },
+};
 
 /** Activates the tool with `toolman_activate`, after requesting the entries that its list omits. */
 function activated({ step, seen }) {
@@ -337,6 +375,8 @@ function fit(name, text, step) {
 
 /** Loads one of the workbench's own tools with the client's tool search, if the request names it. */
 function loaded({ seen }) {
+    const named = firstOf(OWN, (own) => !tool(seen, own) && byName(seen, own));
+    if (named) return named;
     const search = seen.tools.find((tool) => tool.search === 'words');
     if (!search) return undefined;
     const said = [
@@ -358,8 +398,9 @@ function loaded({ seen }) {
 /** Searches with the client's tool search: for the step, then for the workbench's own tools. */
 function looked({ step, args, seen }) {
     const search = seen.tools.find((tool) => tool.search === 'words');
-    // While arguments are missing, the search for the step that provides them may also find this tool.
-    if (!search || !args) return undefined;
+    // While arguments are missing, the search for the step that provides them may also find this tool. A script can
+    // search for all tools at once.
+    if (!search || !(args || search.isAhead)) return undefined;
     const queries = [step.query, 'open a toolbox, use a tool of a toolbox'];
     const query = queries.find(
         (query) =>

@@ -7,7 +7,7 @@ import { answer } from './model.mjs';
 import { TASKS } from './tasks.mjs';
 
 const world = { work: '/work' };
-const [one, two, chain] = TASKS;
+const [one, two, chain, tour, record] = TASKS;
 
 /** A request with these tools and call history. */
 function seen({ task = one, tools = [], history = [], texts = [], parallel = true }) {
@@ -205,4 +205,80 @@ test('loads a mentioned but unlisted tool by name', () => {
 test('reads toolbox descriptions in parentheses', () => {
     const texts = ['Toolboxes: code (Files and git), mind (The knowledge graph). Call open_toolbox.'];
     assert.deepEqual(calls(seen({ tools: [OPEN], texts })), [[OPEN.name, { toolbox: 'mind' }]]);
+});
+
+test('opens one toolbox after the other if each argument depends on the earlier result', () => {
+    const shown = [
+        'mind/memory: search_nodes(query)',
+        'data/sqlite: read_query(query)',
+        'code/filesystem: read_text_file(path)',
+    ].join('\n');
+    const request = (...results) => {
+        const history = results.map((result) => ({ name: USE.name, args: {}, result }));
+        return calls(
+            seen({ task: tour, tools: [{ ...USE, description: shown }], history }),
+        ).map(([, args]) => args.arguments);
+    };
+    const fact = 'the tide table is kept at berth 7';
+    assert.deepEqual(request(), [{ query: 'tide table' }]);
+    assert.deepEqual(request(fact), [{ query: 'SELECT ledger FROM berths WHERE berth = 7' }]);
+    assert.deepEqual(request(fact, 'ledger-k4.txt'), [{ path: '/work/ledger-k4.txt' }]);
+});
+
+test('selects a field only after its path is known', () => {
+    const shown = 'data/orders: get_order(order_id)';
+    const use = (more) => ({
+        name: USE.name,
+        description: shown,
+        schema: { properties: { tool: { type: 'string' }, ...more } },
+    });
+    const select = { select: { type: 'array' } };
+    const request = (tool, texts, history) => {
+        return calls(seen({ task: record, tools: [tool], texts, history }))[0][1].select;
+    };
+    assert.equal(request(use(select)), undefined);
+    const known = use(select);
+    known.description += '\nget_order returns {id, replaces, approval: {approvedBy, approvedOn}}';
+    assert.deepEqual(request(known), ['/replaces']);
+    assert.equal(request({ ...known, schema: use({}).schema }), undefined);
+    // The first record shows the path for the second one.
+    const result = '{"id":"A-7301","replaces":"A-5512","approval":{"approvedBy":"Otto Brandt"}}';
+    const first = { name: USE.name, args: { tool: 'get_order' }, result };
+    assert.deepEqual(request(use(select), [], [first]), ['/approval/approvedBy']);
+});
+
+test("loads a listed name with a tool search that takes a pattern", () => {
+    const search = { name: 'tool_search_tool', search: 'pattern' };
+    const request = (text) => calls(seen({ tools: [search], texts: [text] }));
+    const loads = (pattern) => [['tool_search_tool', { pattern }]];
+    assert.deepEqual(request('memory MCP server:\n- open_nodes\n- search_nodes'), loads('search_nodes'));
+    assert.deepEqual(request('- workbench-use_tool'), loads('workbench-use_tool'));
+    assert.deepEqual(request('Call search_nodes.'), []);
+});
+
+test('a script looks for use_tool and opens the toolbox at the same time', () => {
+    const all = { name: 'ALL_TOOLS', search: 'words' };
+    const open = { ...OPEN, description: `Opens a toolbox for use_tool.\n${PURPOSES}` };
+    const lookup = ['ALL_TOOLS', { query: 'use_tool' }];
+    const request = (search) => calls(seen({ tools: [search, open] }));
+    assert.deepEqual(request(all), [lookup]);
+    assert.deepEqual(request({ ...all, isAhead: true }), [lookup, [OPEN.name, { toolbox: 'mind' }]]);
+});
+
+test('a script searches for all tools at once', () => {
+    const request = (search) => calls(seen({ task: tour, tools: [search] })).length;
+    assert.equal(request({ name: 'tool_search', search: 'words' }), 1);
+    assert.equal(request({ name: 'ALL_TOOLS', search: 'words', isAhead: true }), 3);
+});
+
+test('finds the server of a signature in a result that is one line', () => {
+    const tools = [
+        { server: 'thinking', signature: 'think(thought: string)' },
+        { server: 'memory', signature: 'search_nodes(query: string)' },
+    ];
+    const history = [
+        { name: OPEN.name, args: { toolbox: 'mind' }, result: JSON.stringify({ toolbox: 'mind', tools }) },
+    ];
+    const [[, { tool }]] = calls(seen({ tools: [OPEN, USE], texts: [PURPOSES], history }));
+    assert.equal(tool.server, 'memory');
 });

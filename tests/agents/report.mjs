@@ -4,20 +4,27 @@
 const BYTES_PER_TOKEN = 4.5;
 
 /** A progress line. */
-export function inWords({ client, mode, task, works, requests, bytes, seconds }) {
+export function inWords(row) {
+    const { mode, task, works, requests, bytes, seconds } = row;
     const what = works
         ? `${requests} requests, ${number(bytes)} bytes`
         : `FAILS after ${requests} requests`;
-    return `${client}, ${mode}, ${task}: ${what}, ${seconds.toFixed(1)} s`;
+    return `${title(row)}, ${mode}, ${task}: ${what}, ${seconds.toFixed(1)} s`;
+}
+
+/** The client with its version and model; a last part `.0` of the version is left out. */
+export function title({ client, version, model }) {
+    return `${client} ${version.replace(/\.0$/, '')}, ${model}`;
 }
 
 /** Sums the results per client and mode, in order of first appearance. */
 export function folded(rows) {
     const groups = new Map();
     for (const row of rows) {
-        const key = `${row.client}\n${row.mode}`;
+        const client = title(row);
+        const key = `${client}\n${row.mode}`;
         const sum = groups.get(key) ?? {
-            client: row.client,
+            client,
             mode: row.mode,
             tasks: 0,
             works: 0,
@@ -35,7 +42,7 @@ export function folded(rows) {
 
 /** The full table, one row per client and mode. */
 export function whole(rows) {
-    const head = ['client', 'mode', 'works', 'requests', 'bytes', 'tokens', 'seconds'];
+    const head = ['client, model', 'mode', 'works', 'requests', 'bytes', 'tokens', 'seconds'];
     const lines = folded(rows).map((sum) => [
         sum.client,
         inFull(sum.mode),
@@ -96,9 +103,19 @@ function number(value) {
     return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** The pages with tables. */
+export const PAGES = ['README.md', 'docs/costs.md'];
+
+/** Puts the tables into a page, each between its two marker comments. */
+export function withTables(text, rows) {
+    const tables = { 'agents in brief': brief(rows), 'agents in full': whole(rows) };
+    const shown = Object.keys(tables).filter((name) => text.includes(`<!-- ${name} -->`));
+    return shown.reduce((text, name) => between(text, tables[name], name), text);
+}
+
 /** Replaces the table between the two marker comments. */
-export function between(text, table) {
-    const [begin, end] = ['<!-- agents -->', '<!-- end of agents -->'];
+export function between(text, table, name) {
+    const [begin, end] = [`<!-- ${name} -->`, `<!-- end of ${name} -->`];
     const [before, rest] = text.split(begin);
     const after = rest?.split(end)[1];
     if (after === undefined) throw new Error(`missing ${begin} followed by ${end}`);

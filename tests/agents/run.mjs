@@ -7,16 +7,27 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import * as claude from './client/claude.mjs';
-import { known, unknown } from './client/codex.mjs';
+import { code, known, unknown } from './client/codex.mjs';
+import * as copilot from './client/copilot.mjs';
 import { write } from './client/files.mjs';
 import * as gemini from './client/gemini.mjs';
 import * as opencode from './client/opencode.mjs';
-import { between, brief, inWords, whole } from './report.mjs';
+import * as qwen from './client/qwen.mjs';
+import { PAGES, inWords, whole, withTables } from './report.mjs';
 import { configuration, prepare, servers } from './servers.mjs';
-import { environment, session } from './session.mjs';
+import { environment, session, version } from './session.mjs';
 import { TASKS } from './tasks.mjs';
 
-const CLIENTS = { claude, codex: known, 'codex-other': unknown, gemini, opencode };
+const CLIENTS = {
+    claude,
+    codex: code,
+    'codex-search': known,
+    'codex-other': unknown,
+    gemini,
+    opencode,
+    qwen,
+    copilot,
+};
 const MODES = [
     'native',
     'auto',
@@ -116,6 +127,7 @@ if (modes.some((mode) => mode !== 'native' && mode !== 'auto (cold)')) {
     process.stderr.write(said);
 }
 
+const versions = Object.fromEntries(Object.values(CLIENTS).map((client) => [client.name, version(client, env)]));
 const rows = [];
 for (const key of clients) {
     const client = { ...CLIENTS[key], key };
@@ -125,6 +137,8 @@ for (const key of clients) {
             const { works, requests, bytes, seconds } = result;
             rows.push({
                 client: client.name,
+                version: versions[client.name],
+                model: client.model,
                 mode,
                 task: task.name,
                 works,
@@ -141,21 +155,20 @@ if (values.write) {
     const before = existsSync(results) ? JSON.parse(readFileSync(results, 'utf8')) : [];
     const all = merged(before, rows);
     writeFileSync(results, `${JSON.stringify(all, null, 1)}\n`);
-    for (const [page, table] of Object.entries({
-        'README.md': brief(all),
-        'docs/costs.md': whole(all),
-    })) {
+    for (const page of PAGES) {
         const file = join(root, page);
-        writeFileSync(file, between(readFileSync(file, 'utf8'), table));
+        writeFileSync(file, withTables(readFileSync(file, 'utf8'), all));
     }
 }
 
-/** Replaces earlier results with new ones; sorted by client, mode and task. */
+/** Replaces earlier results with new ones, and drops those of other versions; sorted by client, mode and task. */
 function merged(before, rows) {
-    const names = Object.values(CLIENTS).map((client) => client.name);
+    const known = Object.values(CLIENTS);
+    const place = ({ client, model }) =>
+        known.findIndex((other) => other.name === client && other.model === model);
     const taskNames = TASKS.map((task) => task.name);
-    const key = ({ client, mode, task }) =>
-        names.indexOf(client) * 10_000 + MODES.indexOf(mode) * 100 + taskNames.indexOf(task);
-    const kept = before.filter((row) => !rows.some((other) => key(other) === key(row)));
+    const key = (row) => place(row) * 10_000 + MODES.indexOf(row.mode) * 100 + taskNames.indexOf(row.task);
+    const current = before.filter((row) => place(row) >= 0 && row.version === versions[row.client]);
+    const kept = current.filter((row) => !rows.some((other) => key(other) === key(row)));
     return [...kept, ...rows].sort((one, other) => key(one) - key(other));
 }

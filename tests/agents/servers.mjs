@@ -1,4 +1,4 @@
-// The ten servers, their toolboxes, and their working directory.
+// The servers, their toolboxes, and their working directory.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,10 @@ export const TOOLBOXES = {
         description: 'The knowledge graph: people, places and facts to remember; thinking in steps',
         servers: ['memory', 'thinking'],
     },
-    data: { description: 'Query and change the SQLite database', servers: ['sqlite'] },
+    data: {
+        description: 'Query and change the SQLite database; the orders of the chandlery',
+        servers: ['sqlite', 'orders'],
+    },
     misc: {
         description:
             'The time in any time zone and conversion between zones; tools for trying things out',
@@ -46,6 +49,7 @@ export function servers(env, work) {
             command: join(env, 'agents-python-v1/bin/mcp-server-sqlite'),
             args: ['--db-path', join(work, 'stock.db')],
         },
+        orders: { command: process.execPath, args: [join(import.meta.dirname, 'orders.mjs')] },
         time: { command: python('mcp-server-time'), args: ['--local-timezone', 'UTC'] },
         everything: { command: node('mcp-server-everything'), args: ['stdio'] },
     };
@@ -79,10 +83,13 @@ export function prepare(work, python) {
         'db = sqlite3.connect(sys.argv[1])',
         "db.execute('create table stock (item text, pieces integer)')",
         "db.executemany('insert into stock values (?, ?)', [('anchors', 40617), ('ropes', 12)])",
+        "db.execute('create table berths (berth integer, ledger text)')",
+        "db.executemany('insert into berths values (?, ?)', [(6, 'ledger-a2.txt'), (7, 'ledger-k4.txt')])",
         'db.commit()',
     ];
     execFileSync(python, ['-c', table.join('\n'), join(work, 'stock.db')]);
     writeFileSync(join(work, 'signal.txt'), 'two lamps\n');
+    writeFileSync(join(work, 'ledger-k4.txt'), 'High water at 04:37\n');
     const when = '2026-01-02T03:04:05Z';
     const who = ['AUTHOR', 'COMMITTER'].flatMap((role) => [
         [`GIT_${role}_NAME`, 'Ada'],

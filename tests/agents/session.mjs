@@ -1,7 +1,7 @@
 // Runs one task in one client, with a fresh home and working directory.
 
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { write } from './client/files.mjs';
@@ -20,7 +20,7 @@ export async function session({ client, mode, task, world }) {
     const endpoint = await start(world);
     try {
         const servers =
-            mode === 'native' ? world.servers : { workbench: workbench(mode, world, home) };
+            mode === 'native' ? world.servers : { workbench: workbench(client, mode, world, home) };
         const asked = prompt(task, world);
         const { args, env } = client.plan({ home, url: endpoint.url, servers, prompt: asked });
         const began = Date.now();
@@ -46,15 +46,17 @@ export async function session({ client, mode, task, world }) {
 }
 
 /** The client's server entry for the workbench. */
-function workbench(mode, world, home) {
+function workbench(client, mode, world, home) {
     const isCold = mode.endsWith(' (cold)');
     const toolMode = mode.replace(' (cold)', '');
-    const file = write(join(home, 'workbench.json'), configuration(world.servers, toolMode));
+    const settings = { ...configuration(world.servers, toolMode), ...client.settings };
+    const file = write(join(home, 'workbench.json'), settings);
     const cache = isCold ? join(home, 'cache') : world.cache;
     return {
         command: world.binary,
         args: ['--config', file, '--log-file', join(home, 'workbench.log')],
         env: { XDG_CACHE_HOME: cache },
+        ...client.entry,
     };
 }
 
@@ -62,6 +64,14 @@ function workbench(mode, world, home) {
 export function environment(home) {
     const { PATH, LANG = 'C.UTF-8', TZ = 'UTC' } = process.env;
     return { PATH, LANG, TZ, HOME: home, USER: 'agent', TERM: 'dumb', NO_COLOR: '1', CI: '' };
+}
+
+/** The installed version of a client, from its npm package. */
+export function version({ program }, env) {
+    const parts = program.split('/');
+    const name = parts.slice(0, program.startsWith('@') ? 2 : 1);
+    const file = join(env, 'agents/node_modules', ...name, 'package.json');
+    return JSON.parse(readFileSync(file, 'utf8')).version.replace('-linux-x64', '');
 }
 
 /** Runs the client in the servers' working directory; returns its exit status and output. */

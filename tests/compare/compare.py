@@ -62,7 +62,7 @@ class World:
         return not self.args.only or any(part.lower() in peer.name.lower() for part in self.args.only)
 
     def ten(self):
-        """The servers of `just agents`, with their working directory."""
+        """The published servers of `just agents`, with their working directory."""
         code = (
             "import {prepare, servers, TOOLBOXES} from '%s/tests/agents/servers.mjs';"
             "prepare(process.argv[2], process.argv[1] + '/agents-python/bin/python');"
@@ -71,6 +71,8 @@ class World:
         env = os.path.join(ROOT, ".test-env")
         command = ["node", "--input-type=module", "-e", code, env, self.work]
         servers, toolboxes = json.loads(subprocess.check_output(command))
+        del servers["orders"]
+        toolboxes["data"]["servers"].remove("orders")
         return {name: {"env": {}, **server} for name, server in servers.items()}, toolboxes
 
     def start(self, peer, servers, key):

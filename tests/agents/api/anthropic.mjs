@@ -1,6 +1,9 @@
-// Anthropic Messages API, used by Claude Code.
+// Anthropic Messages API, used by Claude Code and Copilot CLI.
 
 import { jsonOf, sse, textOf } from './common.mjs';
+
+/** The clients' own tool searches, by how they are asked. */
+const SEARCHES = { ToolSearch: 'select', tool_search_tool: 'pattern' };
 
 export function isMine(url) {
     return url.pathname.startsWith('/v1/messages');
@@ -26,18 +29,21 @@ export function read(body) {
             }
         }
     }
-    const tools = (body.tools ?? []).filter((tool) => !tool.defer_loading || isLoaded(tool, body));
+    const all = body.tools ?? [];
+    const tools = all.filter((tool) => !tool.defer_loading || isLoaded(tool, body));
+    const unread = all.filter((tool) => !tools.includes(tool));
     return {
         texts,
         tools: tools.map((tool) => ({
             name: tool.name,
             description: tool.description ?? '',
             schema: tool.input_schema ?? {},
-            search: tool.name === 'ToolSearch' ? 'select' : undefined,
+            search: SEARCHES[tool.name],
         })),
         history: [...calls.values()],
         parallel: !body.tool_choice?.disable_parallel_tool_use,
         isSide: !(body.tools?.length > 0),
+        unread: unread.reduce((sum, tool) => sum + JSON.stringify(tool).length, 0),
     };
 }
 

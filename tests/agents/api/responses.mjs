@@ -1,6 +1,7 @@
 // OpenAI Responses API, used by Codex.
 
 import { jsonOf, parsed, sse, textOf } from './common.mjs';
+import * as scripts from './scripts.mjs';
 
 export function isMine(url) {
     return url.pathname.endsWith('/responses');
@@ -10,13 +11,19 @@ export function read(body) {
     const texts = [body.instructions ?? ''];
     const calls = new Map();
     const tools = (body.tools ?? []).flatMap(flat);
+    const runs = [];
     for (const item of body.input ?? []) {
         switch (item.type) {
-            case 'function_call':
+            case 'additional_tools':
+                tools.push(...item.tools.flatMap(flat));
+                break;
             case 'custom_tool_call':
+                runs.push({ id: item.call_id, script: item.input, outputs: [] });
+                break;
+            case 'function_call':
                 calls.set(item.call_id, {
                     name: item.namespace ? `${item.namespace}.${item.name}` : item.name,
-                    args: parsed(item.arguments ?? item.input),
+                    args: parsed(item.arguments),
                     result: null,
                 });
                 break;
@@ -31,6 +38,8 @@ export function read(body) {
             case 'custom_tool_call_output': {
                 const call = calls.get(item.call_id);
                 if (call) call.result = textOf(item.output);
+                const run = runs.find((run) => run.id === item.call_id);
+                if (run) run.outputs.push(...[item.output].flat());
                 break;
             }
             case 'tool_search_output': {
@@ -44,13 +53,19 @@ export function read(body) {
                 texts.push(textOf(item.content));
         }
     }
-    return {
+    const seen = {
         texts,
         tools,
         history: [...calls.values()],
         parallel: body.parallel_tool_calls === true,
-        isSide: !(body.tools?.length > 0),
+        isSide: tools.length === 0,
     };
+    return tools.some(isRunner) ? scripts.inScripts(seen, runs) : seen;
+}
+
+/** In code mode, the model calls tools from JavaScript, which this tool runs. */
+function isRunner(tool) {
+    return tool.name === 'functions.exec' || (tool.name === 'exec' && tool.isCustom);
 }
 
 /** Flattens a namespace into its tools. The client's tool search is recognized by its description. */
@@ -70,6 +85,7 @@ function flat(tool) {
             description: tool.description ?? '',
             schema: tool.parameters ?? {},
             search: tool.type === 'tool_search' ? 'words' : undefined,
+            isCustom: tool.type === 'custom',
         },
     ];
 }
@@ -95,9 +111,21 @@ function item(call, tools) {
     };
 }
 
+/** One script with all calls. */
+function scripted(calls, runner) {
+    const { id } = calls[0];
+    const place = runner.namespace ? { namespace: runner.namespace } : {};
+    const input = scripts.script(calls);
+    return { type: 'custom_tool_call', id: `ctc_${id}`, call_id: id, name: 'exec', ...place, input };
+}
+
 export function write(response, url, body, answer) {
     const { tools } = read(body);
-    const output = answer.calls.map((call) => item(call, tools));
+    const runner = tools.find(isRunner);
+    const output =
+        runner && answer.calls.length > 0
+            ? [scripted(answer.calls, runner)]
+            : answer.calls.map((call) => item(call, tools));
     if (answer.text) {
         const content = [{ type: 'output_text', text: answer.text }];
         output.push({ type: 'message', id: 'msg_1', role: 'assistant', content });

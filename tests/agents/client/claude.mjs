@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { write } from './files.mjs';
 
 export const name = 'Claude Code';
+export const model = 'sonnet';
 export const program = '@anthropic-ai/claude-code-linux-x64/claude';
 
 /** Writes the configuration; returns the command and the environment. */
@@ -23,7 +24,7 @@ export function plan({ home, url, servers, prompt }) {
 /** The command and environment, if the home already has its configuration. */
 export function launch({ url, prompt }) {
     return {
-        args: ['--print', prompt, '--model=sonnet', '--permission-mode=bypassPermissions'],
+        args: ['--print', prompt, `--model=${model}`, '--permission-mode=bypassPermissions'],
         env: {
             ANTHROPIC_BASE_URL: url,
             ANTHROPIC_API_KEY: 'none',

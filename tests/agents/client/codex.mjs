@@ -1,11 +1,13 @@
-// Codex, with a known and an unknown model: for the known model it hides MCP tools behind its own tool search.
+// Codex, with models of three kinds: one in code mode, one with a tool search, and one that Codex has no settings for.
 
 import { join } from 'node:path';
 import { write } from './files.mjs';
 
-function codex(name, model) {
+function codex(model, kind, settings = {}) {
     return {
-        name,
+        name: 'Codex',
+        model: kind ? `${model} (${kind})` : 'unknown model',
+        settings,
         program: '@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',
         plan: ({ home, url, servers, prompt }) => {
             const lines = [
@@ -56,5 +58,9 @@ function text(value) {
     return JSON.stringify(value);
 }
 
-export const known = codex('Codex, gpt-5.5', 'gpt-5.5');
-export const unknown = codex('Codex, unknown model', 'scripted-model');
+/** What `setup` writes if Codex has no settings for the configured model. */
+const NO_CODE_MODE = { clients: { 'codex-mcp-client': { hasCodeMode: false } } };
+
+export const code = codex('gpt-6.2-sol', 'code mode');
+export const known = codex('gpt-5.5', 'tool search');
+export const unknown = codex('scripted-model', undefined, NO_CODE_MODE);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { write } from './files.mjs';
 
 export const name = 'Gemini CLI';
+export const model = 'gemini-2.5-pro';
 export const program = '@google/gemini-cli/bundle/gemini.js';
 
 export function plan({ home, url, servers, prompt }) {
@@ -23,7 +24,7 @@ export function plan({ home, url, servers, prompt }) {
 /** The command and environment, if the home already has its configuration. */
 export function launch({ url, prompt }) {
     return {
-        args: ['--model=gemini-2.5-pro', '--approval-mode=yolo', '--prompt', prompt],
+        args: [`--model=${model}`, '--approval-mode=yolo', '--prompt', prompt],
         env: {
             GOOGLE_GEMINI_BASE_URL: url,
             GEMINI_API_KEY: 'none',

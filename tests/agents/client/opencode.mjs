@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { write } from './files.mjs';
 
 export const name = 'opencode';
+export const model = 'any model';
 export const program = 'opencode-linux-x64/bin/opencode';
 
 export function plan({ home, url, servers, prompt }) {
