@@ -23,6 +23,7 @@ pub mod exact;
 pub(crate) mod fuzzing;
 pub(crate) mod outline;
 pub(crate) mod scan;
+pub mod select;
 pub mod similar;
 #[cfg(test)]
 mod tests;
