@@ -98,6 +98,7 @@ mod resource_rules;
 mod sandbox;
 mod sdk_clients;
 mod secrets;
+mod select;
 mod serve_activate;
 mod serve_auto;
 mod serve_direct;

@@ -80,4 +80,5 @@ pub use crate::gateway::startup::Startup;
 pub use crate::gateway::tasks::TaskRegistry;
 pub use crate::gateway::tool_files::ToolFile;
 pub use crate::gateway::truncation::TruncatedResults;
+pub use crate::gateway::truncation::selection::{FieldsOfResult, SelectedBy, select_fields};
 pub use crate::gateway::views::{ToolAvailability, Views};

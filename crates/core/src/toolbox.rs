@@ -11,6 +11,7 @@ use crate::catalog::{
 use crate::policy::ToolTraits;
 use mcp_workbench_names::{ExposedName, ServerName, ToolId};
 use mcp_workbench_settings::ToolOverride;
+use mcp_workbench_wire::json::select::Selection;
 use mcp_workbench_wire::json::{self, EditError, RawJson, similar};
 
 mod namespace_table;
@@ -76,6 +77,8 @@ pub struct ExposedTool {
     pub traits: ToolTraits,
     /// An object with the arguments that are added to every call.
     pub pinned: Option<RawJson>,
+    /// The fields that its results are reduced to.
+    pub selection: Option<Arc<Selection>>,
     registered: OnceLock<Result<RawJson, EditError>>,
 }
 
@@ -196,6 +199,7 @@ impl ExposedTool {
             server_definition,
             traits: ToolTraits::default(),
             pinned: None,
+            selection: None,
             registered,
         }
     }
@@ -219,11 +223,18 @@ impl ExposedTool {
         }
         let unchanged = ToolOverride::default();
         let over = over.unwrap_or(&unchanged);
+        let selection = Selection::parse(over.select.iter().flatten().map(String::as_str));
+        let selection = selection.inspect_err(
+            |why| tracing::warn!(tool = %own, %why, "invalid `select`, the tool is hidden"),
+        );
+        let selection = selection.ok()?;
+        let selection = (!selection.is_whole()).then(|| Arc::new(selection));
         let hidden: Vec<&str> = over.arguments.keys().map(String::as_str).collect();
         let alteration = DefinitionOverride {
             name: over.name.as_deref().or(fitted.as_deref()),
             description: over.description.as_deref(),
             hidden: &hidden,
+            is_output_partial: selection.is_some(),
         };
         let shown = definition.with_override(&alteration);
         let shown = shown.inspect_err(
@@ -232,7 +243,7 @@ impl ExposedTool {
         let shown = Arc::new(shown.ok()?);
         let tool = as_it_is(ToolId { tool: shown.name.clone(), ..own });
         let pinned = (!hidden.is_empty()).then(|| RawJson::encode(&over.arguments));
-        Some(Self { definition: shown, pinned, ..tool })
+        Some(Self { definition: shown, pinned, selection, ..tool })
     }
 
     fn is_defined_as(&self, other: &Self) -> bool {
@@ -244,6 +255,7 @@ impl ExposedTool {
         Arc::ptr_eq(&self.server_definition, &other.server_definition)
             && (&self.id, &self.name, self.traits) == (&other.id, &other.name, other.traits)
             && self.pinned == other.pinned
+            && self.selection == other.selection
             && self.is_defined_as(other)
     }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Version of the encoding.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes of the digest in a fingerprint, which has twice as many hex digits.
 const LENGTH: usize = 6;
 
@@ -134,7 +134,7 @@ fn encode_server(server: &ServerConfig) -> Value {
     };
     let overrides = server.overrides.iter().map(|(tool, over)| {
         let pinned: Vec<&String> = over.arguments.keys().collect();
-        json!([tool, over.enabled, over.name, over.description, pinned])
+        json!([tool, over.enabled, over.name, over.description, pinned, over.select])
     });
     let locked = match server.effective_drift_policy() {
         DriftPolicy::Off => None,
@@ -212,7 +212,7 @@ mod tests {
         });
         let mut server = ServerConfig::new(ServerName::new("srv"), launch);
         let arguments = BTreeMap::from([("key".to_owned(), json!(secret))]);
-        let over = ToolOverride { enabled: None, name: None, description: None, arguments };
+        let over = ToolOverride { arguments, ..ToolOverride::default() };
         server.overrides.insert("tool".to_owned(), over);
         let toolbox = ToolboxConfig {
             name: ToolboxName::new("box"),
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn fingerprint_covers_everything_served_to_agents() {
-        let changes: [fn(&mut Config); 9] = [
+        let changes: [fn(&mut Config); 10] = [
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,
@@ -240,6 +240,10 @@ mod tests {
             |config| config.toolboxes[0].servers[0].prompt_filters.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].extension_methods.push("x/y".to_owned()),
             |config| config.toolboxes[0].servers[0].overrides.clear(),
+            |config| {
+                let over = config.toolboxes[0].servers[0].overrides.get_mut("tool").unwrap();
+                over.select = Some(vec!["/x".to_owned()]);
+            },
             |config| config.toolboxes.clear(),
         ];
         for (number, change) in changes.into_iter().enumerate() {
@@ -251,6 +255,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(fingerprint(&config("a")), "1bfe8084844c");
+        assert_eq!(fingerprint(&config("a")), "dc725c4ee7a3");
     }
 }

@@ -418,6 +418,8 @@ pub struct ToolOverride {
     pub description: Option<String>,
     /// Fixed arguments by name, which are hidden from the model.
     pub arguments: BTreeMap<String, serde_json::Value>,
+    /// JSON pointers to the fields that results are reduced to; none for whole results.
+    pub select: Option<Vec<String>>,
 }
 
 /// Which MCP versions to use with a server (`protocol`).

@@ -87,12 +87,13 @@ fn texts(strings: Vec<Located<String>>) -> Vec<String> {
 
 pub(super) fn overrides(overrides: LocatedMap<RawOverride>) -> Value {
     let one = |raw: RawOverride| {
-        let RawOverride { enabled, description, name, arguments } = raw;
+        let RawOverride { enabled, description, name, arguments, select } = raw;
         let members = [
             ("enabled", enabled.map(|enabled| enabled.value.into())),
             ("description", description.map(|text| text.value.into())),
             ("name", name.map(|name| name.value.into())),
             ("arguments", arguments.map(|all| Value::Object(all.into_iter().collect()))),
+            ("select", select.map(|pointers| texts(pointers).into())),
         ];
         let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         Value::Object(members.collect())

@@ -70,7 +70,7 @@ fn imported_file_is_equivalent_to_the_original() {
     let categories = r#"{"activeToolsets": ["x*"], "mcpServers": {
         "s": {"command": "s", "namespace": "n", "showServer": true, "overrides": {"a": {"name": "b", "arguments": {"x": [1, null]}}}},
         "t": {"command": "t", "description": "T"}},
-        "categories": {"t": {"description": "d", "server": "t", "tools": {"includeNames": ["a"], "overrides": {"a": {"enabled": false}}}}},
+        "categories": {"t": {"description": "d", "server": "t", "tools": {"includeNames": ["a"], "overrides": {"a": {"enabled": false, "select": ["/b"]}}}}},
         "toolboxes": {"box": {"description": "d", "namespace": "", "mcpServers": {"s": {"command": "s"}}}}}"#;
     cases.push(("ours.json".to_owned(), categories.to_owned()));
     for (name, text) in cases {

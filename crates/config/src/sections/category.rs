@@ -7,6 +7,7 @@ use crate::syntax::objects::LocatedMap;
 use crate::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
 use mcp_workbench_names::{ToolboxName, client_prefix};
 use mcp_workbench_settings::{ServerConfig, ToolOverride, ToolboxConfig};
+use mcp_workbench_wire::json::select::{MAX_POINTERS, PointerError, Selection};
 
 /// The servers in the top-level `mcpServers`, by name.
 #[derive(Default)]
@@ -169,7 +170,7 @@ pub(crate) fn check_overrides(
     let mut names: HashMap<String, String> = HashMap::new();
     let mut checked = BTreeMap::new();
     for (tool, raw) in overrides.unwrap_or_default().0 {
-        let RawOverride { enabled, description, name, arguments } = raw;
+        let RawOverride { enabled, description, name, arguments, select } = raw;
         if let Some(name) = &name {
             let is_off = enabled.as_ref().is_some_and(|enabled| !enabled.value);
             if name.value.trim().is_empty() || name.value.chars().any(char::is_control) {
@@ -187,10 +188,24 @@ pub(crate) fn check_overrides(
             name: name.map(|name| name.value),
             description: description.map(|text| text.value),
             arguments: arguments.into_iter().flatten().collect(),
+            select: select.map(|pointers| check_pointers(pointers, reader)),
         };
         checked.insert(tool.value, tool_override);
     }
     checked
+}
+
+/// Returns the pointers of `select` and reports invalid ones.
+fn check_pointers(pointers: Vec<Located<String>>, reader: &mut ConfigReader<'_>) -> Vec<String> {
+    for pointer in &pointers {
+        if let Err(error) = Selection::parse([&*pointer.value]) {
+            reader.report_error(&pointer.location, error.to_string(), None);
+        }
+    }
+    if let Some(first) = pointers.get(MAX_POINTERS) {
+        reader.report_error(&first.location, PointerError::TooMany.to_string(), None);
+    }
+    pointers.into_iter().map(|pointer| pointer.value).collect()
 }
 
 /// Merges a category's overrides into its server's. Either may write a tool's name with or without
@@ -230,5 +245,6 @@ fn merge_override(upper: &ToolOverride, below: &ToolOverride) -> ToolOverride {
         name: upper.name.clone().or_else(|| below.name.clone()),
         description: upper.description.clone().or_else(|| below.description.clone()),
         arguments,
+        select: upper.select.clone().or_else(|| below.select.clone()),
     }
 }

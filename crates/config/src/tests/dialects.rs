@@ -257,7 +257,7 @@ fn category_overrides_its_server() {
     let text = r#"{
         "mcpServers": {
             "s": {"command": "s", "namespace": "n", "description": "S", "overrides": {
-                "mcp__s__a": {"description": "below", "arguments": {"x": 1, "y": 1}},
+                "mcp__s__a": {"description": "below", "arguments": {"x": 1, "y": 1}, "select": ["/a"]},
                 "b": {"enabled": false}}},
             "t": {"command": "t", "showServer": true}},
         "categories": {
@@ -278,6 +278,7 @@ fn category_overrides_its_server() {
     let a = server.tool_override("a", false).unwrap();
     assert_eq!(a.description.as_deref(), Some("above"));
     assert_eq!(serde_json::json!(a.arguments), serde_json::json!({"x": 2, "y": 1}));
+    assert_eq!(a.select.as_deref(), Some(&["/a".to_owned()][..]));
     assert_eq!(server.tool_override("b", false).unwrap().enabled, Some(false));
     assert_eq!(config.toolbox("d").unwrap().namespace, "d");
 }

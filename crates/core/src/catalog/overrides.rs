@@ -11,6 +11,8 @@ pub struct DefinitionOverride<'a> {
     pub description: Option<&'a str>,
     /// The arguments to remove from the schema.
     pub hidden: &'a [&'a str],
+    /// `true` if results lack fields that `outputSchema` may require, so it is removed.
+    pub is_output_partial: bool,
 }
 
 impl ToolDefinition {
@@ -20,7 +22,7 @@ impl ToolDefinition {
     ///
     /// Returns an error if the result isn't a valid tool definition.
     pub fn with_override(&self, alteration: &DefinitionOverride<'_>) -> Result<Self, String> {
-        let DefinitionOverride { name, description, hidden } = alteration;
+        let DefinitionOverride { name, description, hidden, is_output_partial } = alteration;
         let schema = (!hidden.is_empty()).then(|| without(&self.schema, hidden)).transpose();
         let members = [
             ("name", name.map(|name| RawJson::encode(&name))),
@@ -28,6 +30,9 @@ impl ToolDefinition {
             ("inputSchema", schema.map_err(|error| error.to_string())?),
         ];
         let mut raw = self.raw.clone();
+        if *is_output_partial {
+            raw = raw.without_member("outputSchema").map_err(|error| error.to_string())?;
+        }
         for (key, value) in members {
             if let Some(value) = value {
                 raw = raw.with_member(key, &value).map_err(|error| error.to_string())?;
@@ -75,10 +80,14 @@ mod tests {
     #[test]
     fn everything_not_overridden_stays_byte_for_byte() {
         let own = definition(
-            r#"{ "name":"a",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}, "y" : {}}, "required":["x" , "y"], "additionalProperties":false}, "title":"T"}"#,
+            r#"{ "name":"a",  "later": 1.0, "inputSchema": {"properties": {"x": {"const": 1e1}, "y" : {}}, "required":["x" , "y"], "additionalProperties":false}, "outputSchema":{"type":"object"}, "title":"T"}"#,
         );
-        let all =
-            DefinitionOverride { name: Some("b"), description: Some("said"), hidden: &["y", "z"] };
+        let all = DefinitionOverride {
+            name: Some("b"),
+            description: Some("said"),
+            hidden: &["y", "z"],
+            is_output_partial: true,
+        };
         let shown = own.with_override(&all).unwrap();
         assert_eq!(
             shown.raw.as_str(),

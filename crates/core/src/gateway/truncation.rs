@@ -1,11 +1,13 @@
-//! Truncation of long results: the agent gets the first part, and the remainder is stored as a
-//! resource that it reads in pieces.
+//! Shortening of results: the agent gets selected fields or the first part, and the remainder is
+//! stored as a resource that it reads in pieces.
 //!
-//! A result is truncated last, when it is sent to the agent ([`cut`](mod@cut)). The remainder has an
-//! unguessable name ([`TruncatedResults`]) and is in no list. Only the session that got the result
-//! can read it or, without sessions, any request of the same agent.
+//! A result is shortened last, when it is sent to the agent ([`selection`], then
+//! [`cut`](mod@cut)). The remainder has an unguessable name ([`TruncatedResults`]) and is in no list.
+//! Only the session that got the result can read it or, without sessions, any request of the same
+//! agent.
 
 mod cut;
+pub(crate) mod selection;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::gateway::request_context::RequestContext;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
+use crate::gateway::truncation::selection::{FieldsOfResult, SelectedBy, select_fields};
 use crate::state::{
     Capacity, PutOutcome, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore,
 };
@@ -21,8 +24,12 @@ use crate::telemetry::QuotaKind;
 use mcp_workbench_settings::Config;
 use mcp_workbench_wire::code::INTERNAL_ERROR;
 use mcp_workbench_wire::incoming::error_object;
+use mcp_workbench_wire::json::select::Selection;
 use mcp_workbench_wire::json::{self, EditError, RawJson};
+use mcp_workbench_wire::offload::offload;
 
+/// Maximum bytes of one piece of a whole result, without `limits.maxResultBytes`.
+const PIECE: usize = 50_000;
 const PREFIX: &str = "mcp-workbench://results/";
 const OFFSET: &str = "?offset=";
 /// Truncates the results of a gateway's calls, and keeps the remainders.
@@ -42,9 +49,11 @@ impl TruncatedResults {
         &self,
         text: &str,
         piece: usize,
-        capacity: Capacity,
         context: &RequestContext<'_>,
     ) -> Option<(String, usize)> {
+        let limits = &self.config.limits.per_caller;
+        let capacity =
+            Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
         let id = hex::encode(random);
@@ -106,10 +115,7 @@ impl TruncatedResults {
         let Some(SplitResult { mut content, rest, is_structured }) = cut(&result, most) else {
             return Ok(result);
         };
-        let limits = &self.config.limits.per_caller;
-        let capacity =
-            Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
-        let stored = self.keep(&rest, most, capacity, context).await;
+        let stored = self.keep(&rest, most, context).await;
         let (id, kept) = stored.ok_or("the operating system has no random numbers")?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", including `structuredContent`," } else { "" };
@@ -123,7 +129,7 @@ impl TruncatedResults {
              for {} minutes as a resource, in pieces of up to {most} bytes that each name the \
              next: {uri}",
             rest.len(),
-            RecordKind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60),
+            lifetime_in_minutes(),
         );
         if context.supports_resource_links {
             content.push(RawJson::encode(&json!({
@@ -140,6 +146,40 @@ impl TruncatedResults {
             if is_structured { given.without_member("structuredContent") } else { Ok(given) }
         });
         given.map_err(|error| error.to_string())
+    }
+
+    /// Selects fields of a result and appends a note on how to read the whole result, which is
+    /// stored for 15 minutes.
+    pub async fn select(
+        &self,
+        selection: &Arc<Selection>,
+        by: SelectedBy,
+        outcome: RpcOutcome,
+        context: &RequestContext<'_>,
+    ) -> RpcOutcome {
+        let RpcOutcome::Result(result) = &outcome else { return outcome };
+        let (from, selection) = (result.clone(), Arc::clone(selection));
+        let selected = offload(result.len(), move || select_fields(&from, &selection, by)).await;
+        let FieldsOfResult { result, missing, whole } = match selected {
+            Ok(Some(fields)) => fields,
+            Ok(None) => return outcome,
+            Err(error) => return RpcOutcome::from_edit(Err(error)),
+        };
+        let mut notes: Vec<String> = missing.into_iter().collect();
+        if !whole.is_empty() {
+            let piece = self.config.limits.max_result_bytes.unwrap_or(PIECE);
+            // Without a source of randomness, nothing is left out.
+            let Some((id, kept)) = self.keep(&whole, piece, context).await else { return outcome };
+            let part = (kept < whole.len()).then(|| format!("the first {kept} of "));
+            notes.push(format!(
+                "Only selected fields. The whole result ({}{} bytes) is readable for {} minutes as \
+                 resource {PREFIX}{id}",
+                part.unwrap_or_default(),
+                whole.len(),
+                lifetime_in_minutes(),
+            ));
+        }
+        RpcOutcome::from_edit(with_note(&result, &notes.join("\n")))
     }
 
     /// Reads a piece of a remainder. Returns `None` for other URIs, `Some(None)` if this agent has
@@ -162,6 +202,20 @@ impl TruncatedResults {
         }
         Some(Some(RawJson::encode(&json!({"contents": contents}))))
     }
+}
+
+/// Appends a text block.
+fn with_note(result: &RawJson, note: &str) -> Result<RawJson, EditError> {
+    if note.is_empty() {
+        return Ok(result.clone());
+    }
+    let note = RawJson::encode(&json!({"type": "text", "text": note}));
+    let content = result.member("content").unwrap_or_else(|| json::array([]));
+    result.with_member("content", &content.with_item(&note)?)
+}
+
+fn lifetime_in_minutes() -> u64 {
+    RecordKind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60)
 }
 
 /// Returns the object with only the first of repeated members called `keys`.

@@ -9,6 +9,7 @@ mod resource_owners;
 mod switch_request;
 mod tool_names;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -36,6 +37,7 @@ use mcp_workbench_core::state::{Activation, ActivePrimitives};
 use mcp_workbench_core::toolbox::{NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE};
 use mcp_workbench_names::{ServerRef, ToolId};
 use mcp_workbench_settings::Config;
+use mcp_workbench_wire::json::select::Selection;
 use mcp_workbench_wire::json::{EditError, RawJson};
 
 /// How long a list waits for servers without a cached listing. Clients give up on the first list
@@ -269,13 +271,22 @@ async fn call(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCallRepl
             return ToolCallReply::from_outcome(error(UNREADABLE));
         };
         let name = name_of_target(exposure, used.target);
+        let select = match meta_tools::selection(used.select.as_ref()) {
+            Ok(select) => select,
+            Err(problem) => return ToolCallReply::from_outcome(error(&problem)),
+        };
         let arguments = used.arguments.as_ref();
-        return call_tool(exposure, ToolCallRequest { name: &name, arguments, ..request }).await;
+        let request = ToolCallRequest { name: &name, arguments, ..request };
+        return call_tool(exposure, select.as_ref(), request).await;
     }
-    call_tool(exposure, request).await
+    call_tool(exposure, None, request).await
 }
 
-async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCallReply {
+async fn call_tool(
+    exposure: &Exposure,
+    select: Option<&Arc<Selection>>,
+    request: ToolCallRequest<'_>,
+) -> ToolCallReply {
     let gateway = exposure.gateway();
     let mut snapshot = gateway.snapshot();
     let found = catalog_name_for(exposure, &snapshot, request.name);
@@ -311,7 +322,7 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
         .call(&tool, arguments.as_ref(), request.other_params, request.context)
         .await;
     ToolCallReply::from_outcome(match called {
-        Ok(outcome) => prepare_result(exposure, &tool, outcome, request.context).await,
+        Ok(outcome) => prepare_result(exposure, &tool, select, outcome, request.context).await,
         Err(CallError::Server { error: died @ backend::BackendError::Crashed(_), .. }) => {
             error(&format!(
                 "Upstream server for '{name}' crashed and has been removed from the catalog. \

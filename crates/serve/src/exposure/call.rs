@@ -1,14 +1,17 @@
 //! Tool calls of agents: resolves the tool, calls it and prepares the result.
 
+use std::sync::Arc;
+
 use crate::exposure::meta_tools::ScopedToolName;
 use crate::exposure::mode::Exposure;
 use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::toolbox_mode::open_toolbox;
 use crate::exposure::{apps, meta_tools, startup, tool_results};
 use mcp_workbench_core::backend::RpcOutcome;
-use mcp_workbench_core::gateway::{CallError, RequestContext};
+use mcp_workbench_core::gateway::{CallError, RequestContext, SelectedBy};
 use mcp_workbench_names::{ServerRef, ToolId};
 use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::select::Selection;
 
 /// Handles a tool call. Every mode except `activate` accepts `open_toolbox`, `use_tool` and
 /// registered names, listed or not.
@@ -24,22 +27,28 @@ pub(crate) async fn call(exposure: &Exposure, request: &ToolCallRequest<'_>) -> 
     if request.name == meta_tools::OPEN_TOOLBOX {
         return Box::pin(open_toolbox(exposure, request)).await;
     }
-    let (tool, arguments) = match find_called(exposure, &request).await {
+    let FoundCall { tool, arguments, select } = match find_called(exposure, &request).await {
         Ok(found) => found,
         Err(why) => return ToolCallReply::from_outcome(why),
     };
     let called_by = match request.name {
-        meta_tools::USE_TOOL => CallRoute::OurTool,
+        meta_tools::USE_TOOL => CallRoute::OurTool { select: select.as_ref() },
         _ => CallRoute::ItsName,
     };
     call_tool(exposure, &tool, arguments.as_ref(), called_by, &request).await
+}
+
+struct FoundCall {
+    tool: ToolId,
+    arguments: Option<RawJson>,
+    select: Option<Arc<Selection>>,
 }
 
 /// Resolves the tool and the arguments of a call, or returns the error result.
 async fn find_called(
     exposure: &Exposure,
     request: &ToolCallRequest<'_>,
-) -> Result<(ToolId, Option<RawJson>), RpcOutcome> {
+) -> Result<FoundCall, RpcOutcome> {
     let used = match request.name {
         meta_tools::USE_TOOL => {
             meta_tools::UseTool::parse(request.arguments, exposure.gateway.config())
@@ -47,13 +56,18 @@ async fn find_called(
         name => Ok(meta_tools::UseTool {
             target: meta_tools::ToolTarget::Registered(name.into()),
             arguments: meta_tools::object_of(request.arguments),
+            select: None,
         }),
     };
-    let meta_tools::UseTool { target, arguments } =
+    let meta_tools::UseTool { target, arguments, select } =
         used.map_err(|problem| tool_results::error_result(&problem))?;
+    let select = meta_tools::selection(select.as_ref());
+    let select = select.map_err(|problem| tool_results::error_result(&problem))?;
     let context = request.context;
     let (name, found) = match target {
-        meta_tools::ToolTarget::Qualified(tool) => return Ok((tool, arguments)),
+        meta_tools::ToolTarget::Qualified(tool) => {
+            return Ok(FoundCall { tool, arguments, select });
+        }
         meta_tools::ToolTarget::Scoped(within) => {
             let found = Box::pin(find_within(exposure, &within, context)).await;
             (within.tool, found)
@@ -68,7 +82,7 @@ async fn find_called(
         }
     };
     match found {
-        Ok(tool) => Ok((tool, arguments)),
+        Ok(tool) => Ok(FoundCall { tool, arguments, select }),
         Err(error) => {
             exposure.gateway.calls().note_unresolved(
                 &name,
@@ -156,7 +170,7 @@ pub(super) async fn call_tool(
     exposure: &Exposure,
     tool: &ToolId,
     arguments: Option<&RawJson>,
-    called_by: CallRoute,
+    called_by: CallRoute<'_>,
     request: &ToolCallRequest<'_>,
 ) -> ToolCallReply {
     // Small boxes are cheaper than one large one: the allocator has small blocks ready.
@@ -186,29 +200,39 @@ pub(super) async fn call_tool(
             };
         }
     };
-    let outcome = match called_by {
-        CallRoute::ItsName => outcome,
-        CallRoute::OurTool => {
-            exposure.gateway.views().with_argument_hints(tool, arguments, outcome)
+    let (outcome, select) = match called_by {
+        CallRoute::ItsName => (outcome, None),
+        CallRoute::OurTool { select } => {
+            (exposure.gateway.views().with_argument_hints(tool, arguments, outcome), select)
         }
     };
-    let outcome = prepare_result(exposure, tool, outcome, request.context).await;
+    let outcome = prepare_result(exposure, tool, select, outcome, request.context).await;
     // What an app does must not add tools to the model's list.
-    let is_of_app = called_by == CallRoute::ItsName
+    let is_of_app = matches!(called_by, CallRoute::ItsName)
         && apps::may_be_call_of_app(exposure, &exposure.gateway.snapshot(), tool, request.name);
     let opened = (!is_of_app).then(|| tool.toolbox.clone());
     ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
 }
 
-/// Prepares a result for the agent: rewrites URIs and truncates long results.
+/// Prepares a result for the agent: rewrites URIs, selects the fields of the call or else of the
+/// configuration, and truncates long results.
 pub(super) async fn prepare_result(
     exposure: &Exposure,
     tool: &ToolId,
+    select: Option<&Arc<Selection>>,
     outcome: RpcOutcome,
     context: &RequestContext<'_>,
 ) -> RpcOutcome {
     let mut outcome = exposure.rewrite_uris(&exposure.gateway.scope().result_server(tool), outcome);
-    exposure.gateway.results().truncate(&tool.tool, &mut outcome, context).await;
+    let results = exposure.gateway.results();
+    let select = match select {
+        Some(select) => Some((Arc::clone(select), SelectedBy::Call)),
+        None => configured_selection(exposure, tool).map(|select| (select, SelectedBy::Config)),
+    };
+    if let Some((select, by)) = select {
+        outcome = Box::pin(results.select(&select, by, outcome, context)).await;
+    }
+    results.truncate(&tool.tool, &mut outcome, context).await;
     let written = exposure.gateway.config().macro_at(tool);
     let is_ours = written.is_some_and(|config| config.result.is_some());
     if is_ours && !context.is_modern {
@@ -216,4 +240,9 @@ pub(super) async fn prepare_result(
     } else {
         outcome
     }
+}
+
+fn configured_selection(exposure: &Exposure, tool: &ToolId) -> Option<Arc<Selection>> {
+    let view = exposure.gateway.snapshot().view(&tool.toolbox);
+    view.tool(tool.server.as_str(), &tool.tool)?.selection.clone()
 }

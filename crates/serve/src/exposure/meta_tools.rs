@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use crate::exposure::instructions;
 use crate::exposure::mode::ToolDelivery;
 use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench_settings::{Config, MACROS};
+use mcp_workbench_wire::json::select::Selection;
 use mcp_workbench_wire::json::{RawJson, decode_string};
 
 pub(crate) const OPEN_TOOLBOX: &str = "open_toolbox";
@@ -125,6 +127,11 @@ fn calling(description: &str, tool: &Value) -> RawJson {
             "properties": {
                 "tool": tool,
                 "arguments": {"type": "object"},
+                "select": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Only these result fields: /a/*/b",
+                },
             },
             "required": ["tool"],
         },
@@ -172,6 +179,8 @@ impl OpenToolbox {
 pub(crate) struct UseTool<'a> {
     pub(crate) target: ToolTarget<'a>,
     pub(crate) arguments: Option<RawJson>,
+    /// As the agent sent it; see [`selection`].
+    pub(crate) select: Option<RawJson>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -206,7 +215,7 @@ impl UseTool<'_> {
     pub(crate) fn parse(arguments: Option<&RawJson>, config: &Config) -> Result<Self, String> {
         let given = unwrap_json_string(arguments).ok_or_else(|| expected("they are missing"))?;
         let not_an_object = || expected("not an object");
-        let (mut tool, mut arguments) = (None, None);
+        let (mut tool, mut arguments, mut select) = (None, None, None);
         let (mut toolbox_name, mut server_name, mut tool_name) = (None, None, None);
         for member in given.entries().ok_or_else(not_an_object)? {
             let (entry, own) = member.ok_or_else(not_an_object)?;
@@ -218,6 +227,10 @@ impl UseTool<'_> {
                 }
                 b"tool" => {
                     tool = Some(given.part(value, own));
+                    continue;
+                }
+                b"select" => {
+                    select = Some(given.part(value, own));
                     continue;
                 }
                 b"toolbox_name" | b"toolbox" => &mut toolbox_name,
@@ -264,8 +277,29 @@ impl UseTool<'_> {
             }
             (None, None) => ToolTarget::Registered(tool.into()),
         };
-        Ok(Self { target, arguments: unwrap_json_string(arguments).map(Cow::into_owned) })
+        let arguments = unwrap_json_string(arguments).map(Cow::into_owned);
+        Ok(Self { target, arguments, select })
     }
+}
+
+/// Parses `select` of `use_tool`: a list of pointers, which may be encoded as a string, or a single
+/// pointer. Returns `None` if the configuration selects.
+pub(crate) fn selection(select: Option<&RawJson>) -> Result<Option<Arc<Selection>>, String> {
+    let Some(select) = select.filter(|select| select.as_bytes() != b"null") else {
+        return Ok(None);
+    };
+    let pointers = match select.decode_string() {
+        Some(text) => serde_json::from_str(&text).unwrap_or_else(|_| vec![text.into_owned()]),
+        None => select.parse::<Vec<String>>().map_err(|_| {
+            "invalid arguments for use_tool: `select` must be a list of JSON pointers, such as \
+             [\"/items/*/title\"]."
+        })?,
+    };
+    let selection = Selection::parse(pointers.iter().map(String::as_str));
+    let selection = selection.map_err(|error| {
+        format!("invalid `select` of use_tool: {error}. The tool was not called.")
+    })?;
+    Ok(Some(Arc::new(selection)))
 }
 
 /// Returns toolbox, server and tool as raw values. The last of repeated members counts.

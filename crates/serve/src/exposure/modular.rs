@@ -128,7 +128,8 @@ async fn call_modular_tool(exposure: &Exposure, request: ToolCallRequest<'_>) ->
     };
     match find_modular(exposure, toolbox, &wanted.name, &request).await {
         Ok(tool) => {
-            call_tool(exposure, &tool, wanted.args.as_ref(), CallRoute::OurTool, &request).await
+            let route = CallRoute::OurTool { select: None };
+            call_tool(exposure, &tool, wanted.args.as_ref(), route, &request).await
         }
         Err(problem) => unresolved(exposure, &wanted, &problem, request.context),
     }

@@ -1,9 +1,12 @@
 //! A `tools/call` as a mode handles it, and the reply.
 
+use std::sync::Arc;
+
 use mcp_workbench_core::backend::RpcOutcome;
 use mcp_workbench_core::gateway::RequestContext;
 use mcp_workbench_core::state::{Activation, SessionChoices};
 use mcp_workbench_names::ToolboxName;
+use mcp_workbench_wire::json::select::Selection;
 use mcp_workbench_wire::json::{Member, RawJson};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +67,10 @@ pub(crate) struct ResourceError {
     pub(crate) data: RawJson,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallRoute {
+#[derive(Clone, Copy)]
+pub(crate) enum CallRoute<'a> {
     /// By a name of its own: the server's result is passed on unchanged.
     ItsName,
-    /// Through one of the gateway's tools, which may explain errors.
-    OurTool,
+    /// Through one of the gateway's tools, which may explain errors and select fields.
+    OurTool { select: Option<&'a Arc<Selection>> },
 }

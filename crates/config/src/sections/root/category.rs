@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::syntax::objects::LocatedMap;
 use crate::syntax::reader::Located;
 use crate::syntax::section::section;
+use mcp_workbench_wire::json::select::MAX_POINTERS;
 
 section! {
     /// A toolbox with selected tools of one server.
@@ -60,5 +61,11 @@ section! {
         #[schemars(with = "Option<BTreeMap<String, Value>>")]
         #[schemars(extend("examples" = [{"branch": "main"}]))]
         "arguments" as pub arguments: Vec<(String, Value)>,
+
+        /// Fields that results are reduced to, as JSON pointers; `*` stands for every element.
+        /// `select` of `use_tool` replaces it, and an empty list turns it off.
+        #[schemars(extend("examples" = [["/total", "/items/*/title"]]))]
+        #[schemars(length(max = MAX_POINTERS))]
+        "select" as pub select: Vec<Located<String>>,
     }
 }

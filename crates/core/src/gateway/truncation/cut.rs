@@ -64,7 +64,7 @@ impl SplitResult {
     }
 }
 
-fn text_of(block: &RawJson) -> Option<String> {
+pub(crate) fn text_of(block: &RawJson) -> Option<String> {
     let is_text = block.member("type")?.decode_string()? == "text";
     let text = block.member("text").filter(|_| is_text)?;
     // Servers cut texts between the halves of a surrogate pair.

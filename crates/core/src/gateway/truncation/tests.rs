@@ -34,13 +34,13 @@ impl Reader {
 async fn remainder_is_readable_by_its_session_or_its_agent_only() {
     let results = TruncatedResults::new(state::new_store(), Arc::default());
     let [ann, again] = ["1", "2"].map(|session| Reader::new("ann", Some(session)));
-    let (id, _) = results.keep("rest", 10, Capacity::UNLIMITED, &ann.context()).await.unwrap();
+    let (id, _) = results.keep("rest", 10, &ann.context()).await.unwrap();
     let reads =
         async |reader: &Reader, id: &str| results.find(id, &reader.context()).await.is_some();
     assert!(id.len() == 32 && reads(&ann, &id).await && !reads(&again, &id).await);
     assert!(!reads(&Reader::new("bob", Some("1")), &id).await, "another agent cannot read it");
     let [modern, other] = [(); 2].map(|()| Reader::new("ann", None));
-    let stored = results.keep("rest", 10, Capacity::UNLIMITED, &modern.context()).await;
+    let stored = results.keep("rest", 10, &modern.context()).await;
     let (by_name, _) = stored.unwrap();
     assert!(reads(&other, &by_name).await && reads(&ann, &by_name).await);
     assert!(!reads(&modern, &id).await);
