@@ -42,6 +42,18 @@ fn texts_are_printed_and_the_rest_described() {
 }
 
 #[test]
+fn only_selected_fields_are_printed() {
+    let arguments = r#"{"a": {"b": 1.50}, "c": 2}"#;
+    let bench = bench();
+    let output = bench.run(["call", "fake:echo", arguments, "--select", "/a/b", "--select", "/d"]);
+    assert_eq!(output.stdout, "{\"a\":{\"b\":1.50}}\n", "{output}");
+    assert!(output.stderr.contains(r#"No match: `/d` (the result has "a", "c")."#), "{output}");
+    let malformed = bench.run(["call", "fake:echo", "--select", "a"]);
+    assert_eq!(malformed.code, Some(2), "{malformed}");
+    assert!(malformed.stderr.contains("`a` is not a JSON pointer"), "{malformed}");
+}
+
+#[test]
 fn tool_can_be_named_in_every_spelling() {
     let bench = bench();
     for words in [

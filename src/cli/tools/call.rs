@@ -16,12 +16,14 @@ use crate::cli::servers::tool_target::{CallTarget, pairs, pairs_to_json};
 use crate::cli::tools::call_error::call_error;
 use mcp_workbench_core::backend::{RpcOutcome, ServerRequest, events};
 use mcp_workbench_core::gateway::{
-    AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, StartPriority,
+    AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, SelectedBy, StartPriority,
+    select_fields,
 };
 use mcp_workbench_core::policy::Policies;
 use mcp_workbench_names::ToolId;
 use mcp_workbench_settings::{MACROS, ServerConfig, ToolboxConfig};
 use mcp_workbench_wire::json::RawJson;
+use mcp_workbench_wire::json::select::Selection;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,6 +57,9 @@ pub(crate) struct Args {
     tool: Option<String>,
     /// Arguments as a JSON object, as KEY=VALUE, or `-` for stdin [default: none]
     arguments: Vec<String>,
+    /// Print only this field, a JSON pointer such as `/items/*/title` (repeatable)
+    #[arg(long, value_name = "POINTER")]
+    select: Vec<String>,
     /// Print the raw result
     #[arg(long)]
     json: bool,
@@ -71,6 +76,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let words = words.into_iter().flatten().chain(&args.arguments).cloned();
     let CallTarget { tool, arguments } = CallTarget::resolve(&words.collect::<Vec<_>>(), &looked)?;
     let given = Given::read(&arguments)?;
+    let selection = Selection::parse(args.select.iter().map(String::as_str))
+        .map_err(|error| CommandError::usage(error.to_string()))?;
     let is_meant = |toolbox: &ToolboxConfig, server: &ServerConfig| {
         tool.server.as_str() == MACROS
             || (toolbox.name == tool.toolbox && server.name == tool.server)
@@ -96,7 +103,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         (tool, outcome)
     })?;
     match outcome.map_err(|error| call_error(&error))? {
-        RpcOutcome::Result(result) => report(&tool, &result, args),
+        RpcOutcome::Result(result) => report(&tool, &selected(result, &selection), args),
         RpcOutcome::Error(error) => Err(protocol_error(&tool, &error)),
     }
 }
@@ -236,6 +243,17 @@ async fn confirm(request: ServerRequest) {
     let is_accepted = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
     let action = if is_accepted { "accept" } else { "decline" };
     request.answer(RpcOutcome::Result(RawJson::encode(&json!({"action": action})))).await;
+}
+
+/// Returns the result with only the selected fields, and prints which ones it doesn't have.
+fn selected(result: RawJson, selection: &Selection) -> RawJson {
+    let Ok(Some(fields)) = select_fields(&result, selection, SelectedBy::Call) else {
+        return result;
+    };
+    if let Some(missing) = fields.missing {
+        print::note(&missing);
+    }
+    fields.result
 }
 
 fn report(tool: &ToolId, result: &RawJson, args: &Args) -> Result<ExitCode, CommandError> {
