@@ -2,13 +2,15 @@
 //!
 //! Each tool is one document: its server's name and description, its own name and description, and
 //! its parameter names. The rank combines BM25 with similarity of meaning, taken from a compiled-in
-//! table of word vectors, because users don't know the words that a tool's author chose. Term
+//! table of word vectors, because users don't know the words that a tool's author chose. A query
+//! that fits the tool's name adds to the rank, and a contradicting verb subtracts from it. Term
 //! statistics cover the tools of a [`SearchIndex`], so apply access rules before building one.
 
 mod bm25;
 pub mod clustering;
 mod languages;
 mod model_vectors;
+mod names;
 mod operation;
 mod quantization;
 mod services;
@@ -20,9 +22,10 @@ use std::cmp::Ordering;
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::bm25::{Bm25Builder, Bm25Index, Bm25Scores};
 use crate::catalog::rank::languages::{ParsedQuery, parse_query};
-use crate::catalog::rank::operation::{Operation, OperationSet};
+use crate::catalog::rank::names::ToolNames;
+use crate::catalog::rank::operation::{Directions, Operation, OperationSet};
 use crate::catalog::rank::services::absent;
-use crate::catalog::rank::vectors::{Embedder, TextEmbedding};
+use crate::catalog::rank::vectors::{Embedder, TextEmbedding, TextSum};
 
 pub use crate::catalog::rank::model_vectors::{BACKGROUND, CenteredVectors, QuantizedVector};
 pub use crate::catalog::rank::services::absent_services_message;
@@ -36,6 +39,8 @@ pub const MAX_QUERY: usize = 1024;
 /// The longest description in bytes, and the most parameters, that are indexed.
 const MAX_DESCRIPTION: usize = 8 * 1024;
 const MAX_PARAMETERS: usize = 256;
+/// Anything shorter is more likely an abbreviation or a heading than a sentence.
+const SHORTEST_SENTENCE: usize = 20;
 
 /// The weight of BM25 in the rank; similarity of meaning has the rest of 1. Measured in
 /// `scripts/embedding/README.md`.
@@ -52,10 +57,17 @@ pub const GOOD_SCORE: f32 = 0.3;
 pub const CONFIDENT_SCORE: f32 = 0.5;
 /// The minimum lead in rank over the next tool for a call without asking.
 pub const CONFIDENT_MARGIN: f32 = 0.12;
-/// The rank and score that a tool loses if its name is about another operation than the query. A
-/// query of more than [`MAX_STEP`] words probably asks for several operations, so it has no
-/// penalty.
-const OPERATION_MISMATCH_PENALTY: f32 = 0.1;
+/// The rank that a tool gains if the query has the words of its name, and no others. A partial fit
+/// gains by its third power: a part of the words says little. Measured in `tests/eval/README.md`.
+const NAME_WEIGHT: f32 = 0.2;
+/// The rank that a tool gains if the query is its name. No other difference is as large.
+const CALLED_WEIGHT: f32 = 1.0;
+/// The rank and score that a tool loses if its name is about another operation than the query, and
+/// those that it loses if its name has the opposite of a word. A query of more than [`MAX_STEP`]
+/// words probably asks for several operations, so it has no penalty. Measured in
+/// `tests/eval/README.md`.
+const OPERATION_MISMATCH_PENALTY: f32 = 0.15;
+const OPPOSITE_PENALTY: f32 = 0.25;
 const MAX_STEP: usize = 12;
 
 /// How tools are ranked.
@@ -149,14 +161,42 @@ pub fn is_unrequested_delete(name: &str, text: &str) -> bool {
         && !OperationSet::of_text(&text).has(Operation::Delete)
 }
 
+/// The meaning of a tool's texts, and without all but the first sentence of its description, if
+/// there are more. A long description is about more than a query can ask for, and a short query is
+/// nearer to the start.
+#[derive(Debug)]
+struct ToolMeaning {
+    whole: TextEmbedding,
+    start: Option<TextEmbedding>,
+}
+
+impl ToolMeaning {
+    fn of(server: &str, name: &str, description: &str, embedder: &mut Embedder) -> Self {
+        let (first, rest) = split_first_sentence(description);
+        let mut sum = TextSum::default();
+        for text in [server, name, first] {
+            embedder.add(text, &mut sum);
+        }
+        let start = (!rest.is_empty()).then(|| sum.embedding());
+        embedder.add(rest, &mut sum);
+        Self { whole: sum.embedding(), start }
+    }
+
+    fn cosine(&self, query: &TextEmbedding) -> f32 {
+        let whole = self.whole.cosine(query);
+        self.start.as_ref().map_or(whole, |start| whole.max(start.cosine(query)))
+    }
+}
+
 /// A search index over tools.
 #[derive(Debug)]
 pub struct SearchIndex {
     documents: Bm25Index,
-    /// One embedding per tool; `None` in lexical ranking.
-    meanings: Option<Vec<TextEmbedding>>,
-    /// The operation in each tool's name, if it has a known verb.
-    operations: Vec<Option<Operation>>,
+    names: ToolNames,
+    /// The meaning of each tool; `None` in lexical ranking.
+    meanings: Option<Vec<ToolMeaning>>,
+    /// The operation in each tool's name, if it has a known verb, and its directions.
+    operations: Vec<(Option<Operation>, Directions)>,
 }
 
 impl SearchIndex {
@@ -169,6 +209,7 @@ impl SearchIndex {
         let mut reader = Embedder::default();
         let mut meanings = (method == RankingMethod::Hybrid).then(Vec::new);
         let mut operations = Vec::new();
+        let mut names = ToolNames::default();
         for ToolDocument { server, about, tool } in entries {
             let description = tool.description.as_deref().unwrap_or_default();
             let description = start_of(description, MAX_DESCRIPTION);
@@ -180,12 +221,13 @@ impl SearchIndex {
                 builder.read(&parameter);
             }
             builder.end_document();
-            operations.push(Operation::of_name(&tool.name));
+            names.add(server, &tool.name, &mut builder);
+            operations.push((Operation::of_name(&tool.name), Directions::of_name(&tool.name)));
             if let Some(meanings) = &mut meanings {
-                meanings.push(reader.embed(&[server, &tool.name, description]));
+                meanings.push(ToolMeaning::of(server, &tool.name, description, &mut reader));
             }
         }
-        Self { documents: builder.build(), meanings, operations }
+        Self { documents: builder.build(), names, meanings, operations }
     }
 
     /// Returns the `limit` best tools for a query, best first, among those that `wanted` accepts.
@@ -238,6 +280,8 @@ impl SearchIndex {
         let reading = parse_query(query, |word| self.documents.know(word));
         let Bm25Scores { ranking: each, coverage: once, full_coverage: whole } =
             self.documents.worth(&reading);
+        let fits = self.names.fits(&self.documents.query_words(&reading), &self.documents);
+        let called = self.names.called(query);
         let most = each.iter().copied().fold(0.0, f32::max);
         let table = self.meanings.as_ref().filter(|_| given.is_none());
         let table = table.map(|all| (all, Embedder::default().embed(&[&reading.text])));
@@ -245,6 +289,7 @@ impl SearchIndex {
             return Vec::new();
         }
         let asked = OperationSet::of_text(&reading.text).if_one_step(MAX_STEP);
+        let directions = Directions::of_text(&reading.text, MAX_STEP);
         let wanted = each.into_iter().enumerate().filter(|(place, _)| wanted(*place));
         let ranked = wanted.map(|(index, worth)| {
             let words = share(once[index], whole).min(1.0);
@@ -257,11 +302,23 @@ impl SearchIndex {
                 |words: f32, near: f32| LEXICAL_WEIGHT * words + (1.0 - LEXICAL_WEIGHT) * near;
             // For the rank, the best lexical match counts as a full one, however few words it has.
             // That ranks better, but says nothing about relevance.
-            let rank = mixed(share(worth, most), near);
+            let rank = mixed(share(worth, most), near) + NAME_WEIGHT * fits[index].powi(3);
             let score = mixed(words, near.clamp(0.0, 1.0));
-            let is_other =
-                self.operations[index].is_some_and(|operation| asked.rule_out(operation));
-            let less = if is_other { OPERATION_MISMATCH_PENALTY } else { 0.0 };
+            if called.binary_search(&index).is_ok() {
+                return Ranked {
+                    index,
+                    rank: rank + CALLED_WEIGHT,
+                    score: score.max(CONFIDENT_SCORE),
+                };
+            }
+            let (operation, named) = self.operations[index];
+            let less = if directions.rule_out(named) {
+                OPPOSITE_PENALTY
+            } else if operation.is_some_and(|operation| asked.rule_out(operation)) {
+                OPERATION_MISMATCH_PENALTY
+            } else {
+                0.0
+            };
             Ranked { index, rank: rank - less, score: (score - less).max(0.0) }
         });
         best(ranked.filter(|tool| tool.score >= floor).collect(), limit)
@@ -322,4 +379,14 @@ fn parameters(tool: &ToolDefinition) -> Vec<String> {
 /// Truncates `text` to at most `max` bytes, at a character boundary.
 fn start_of(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
+}
+
+/// Splits a description after the first sentence of at least `SHORTEST_SENTENCE` bytes, or after the
+/// first paragraph if that is shorter.
+fn split_first_sentence(description: &str) -> (&str, &str) {
+    let description = description.trim();
+    let paragraph = description.find("\n\n").unwrap_or(description.len());
+    let mut ends = description[..paragraph].match_indices(". ").map(|(at, _)| at + 1);
+    let end = ends.find(|end| *end > SHORTEST_SENTENCE).unwrap_or(paragraph);
+    description.split_at(end)
 }

@@ -1,10 +1,14 @@
-//! Queries in German, French, Spanish and Chinese for tools described in English.
+//! Queries in other languages for tools described in English: German, French, Spanish, Italian,
+//! Portuguese, Chinese and Japanese.
 //!
 //! `languages/words.txt` lists common task words in all of these languages, one meaning a line. A
 //! query counts as foreign if it has more words of that language than of English. Its listed words
 //! then count as their English translations, at a lower weight, and particles such as `der` and
 //! `les` are dropped. A word that the tools themselves use always counts as written. English
 //! queries therefore stay unchanged, and a German catalog can be searched in German.
+//!
+//! `languages/products.txt` lists names of products in several scripts. A name that no tool uses
+//! counts as the product's other names.
 
 mod forms;
 
@@ -14,16 +18,20 @@ use std::sync::LazyLock;
 use foldhash::{HashMap, HashSet};
 
 use crate::catalog::rank::languages::forms::{WordForms, is_latin};
-use crate::catalog::rank::tokenizer::{identifiers, is_unspaced};
+use crate::catalog::rank::tokenizer::{identifiers, is_unspaced, stem};
 
 static WORDS: &str = include_str!("languages/words.txt");
+static SYNONYMS: &str = include_str!("languages/synonyms.txt");
+static PRODUCTS: &str = include_str!("languages/products.txt");
 
 /// Maximum number of translated words per query.
 const MAX_LOOKUPS: usize = 48;
 /// Maximum number of translations of a word in the text for the embedding.
 const MAX_MEANINGS: usize = 2;
-/// The longest Chinese word in the list, in characters.
-const LONGEST: usize = 6;
+/// The longest Chinese or Japanese word in the lists, in characters.
+const LONGEST: usize = 10;
+/// The most characters of a particle that Korean appends to a name.
+const MAX_SUFFIX: usize = 3;
 
 /// A language that separates words with spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +39,13 @@ pub(super) enum Language {
     German,
     French,
     Spanish,
+    Italian,
+    Portuguese,
 }
 
 impl Language {
-    const ALL: [Self; 3] = [Self::German, Self::French, Self::Spanish];
+    const ALL: [Self; 5] =
+        [Self::German, Self::French, Self::Spanish, Self::Italian, Self::Portuguese];
 
     fn particles(self) -> &'static str {
         match self {
@@ -69,6 +80,23 @@ impl Language {
                  ser será si sin sobre son soy su sus también tengo tiene tienen toda todas todo todos \
                  tu tus tú u un una unas uno unos y ya yo él"
             }
+            Self::Italian => {
+                "a ad ai al alla alle allo agli anche avere che chi ci col come con cosa cui da dal dalla \
+                 dalle dallo dagli dai degli dei del dell della delle dello di dove e ed era essere è fa \
+                 fai fare favore fra gli ha hai hanno ho i il in io l la le lei li lo loro lui ma mi mia \
+                 mie miei mio molto ne negli nei nel nell nella nelle nello no noi non nostra nostro o per \
+                 perché però più può puoi qualche quali quando quanto quel quella quelle quelli quello \
+                 questa queste questi questo qui se sei si sia sono su sua sue sugli sui sul sulla sulle \
+                 suo suoi tra tu tua tue tuo tuoi tutta tutte tutti tutto un una uno vi voglio vorrei"
+            }
+            Self::Portuguese => {
+                "a ao aos as às à até com como da das de dela dele deles depois do dos e ela elas ele eles \
+                 em entre era essa esse esta está estão este eu favor fazer faça foi há isso isto já lhe \
+                 mais mas me meu meus minha minhas muito na não nas nem no nos nossa nosso num numa o os \
+                 ou para pela pelas pelo pelos pode podes posso por porque porquê qual quais quando que \
+                 quem quero se seja sem ser será seu seus sobre sua suas são só também te tem tenho teu \
+                 tu tua um uma umas uns você vocês"
+            }
         }
     }
 }
@@ -98,16 +126,25 @@ pub(super) struct ParsedQuery<'q> {
 /// Parses a query. `is_known` returns `true` for a lowercase word that tools use.
 pub(super) fn parse_query<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -> ParsedQuery<'q> {
     let runs: Vec<&str> = identifiers(query).collect();
-    let chinese = chinese(query);
+    let unspaced = unspaced_words(query);
     let words: Vec<Word<'q>> = runs.iter().map(|run| Word::of(run, &is_known)).collect();
     let language = language(&words);
-    if language.is_none() && chinese.is_empty() {
+    let product = |word: &Word<'_>| {
+        (!word.is_unspaced && !word.is_known).then(|| TABLE.product(&word.lower)).flatten()
+    };
+    let has_product = words.iter().any(|word| product(word).is_some());
+    if language.is_none() && unspaced.is_empty() && !has_product {
         return ParsedQuery { runs, meant: Vec::new(), text: Cow::Borrowed(query) };
     }
     let mut reading = ParsedQuery { runs: Vec::new(), meant: Vec::new(), text: Cow::Borrowed("") };
     let mut text: Vec<Cow<'q, str>> = Vec::new();
     let mut lookups = MAX_LOOKUPS;
     for word in words {
+        if let Some(english) = product(&word) {
+            text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
+            reading.meant.push(TranslatedWord { own: None, english });
+            continue;
+        }
         let foreign = language.filter(|_| !word.is_unspaced).and_then(|(language, is_sure)| {
             lookups = lookups.checked_sub(1)?;
             (is_sure || !word.is_known).then(|| TABLE.translate(language, &word.lower)).flatten()
@@ -123,14 +160,14 @@ pub(super) fn parse_query<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -
         }
         let is_particle =
             language.is_some_and(|(language, _)| TABLE.has_particle(language, &word.lower));
-        // The characters between known Chinese words carry little meaning, unless tools use them.
-        let is_rest = word.is_unspaced && !chinese.is_empty() && !word.is_known;
+        // The characters between known words carry little meaning, unless tools use them.
+        let is_rest = word.is_unspaced && !unspaced.is_empty() && !word.is_known;
         if !is_particle && !is_rest {
             reading.runs.push(word.run);
             text.push(Cow::Borrowed(word.run));
         }
     }
-    for english in chinese {
+    for english in unspaced {
         text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
         reading.meant.push(TranslatedWord { own: None, english });
     }
@@ -175,7 +212,9 @@ fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
         let found =
             unknown.by_ref().filter(|word| TABLE.translate(language, &word.lower).is_some());
         let all = particles + found.count();
-        let is_enough = particles > 0 || 2 * all >= spaced().count();
+        // Some particles are English words, too, and say nothing.
+        let others = count(&|word| !is_particle(word));
+        let is_enough = particles > 0 || 2 * all >= others;
         let is_better = best.is_none_or(|(most, sure, _)| (all, particles) > (most, sure));
         if all > english && is_enough && is_better {
             best = Some((all, particles, language));
@@ -184,21 +223,28 @@ fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
     best.map(|(_, particles, language)| (language, particles > 0))
 }
 
-/// Translates the Chinese words of a query, longest match first.
-fn chinese(query: &str) -> Vec<&'static [&'static str]> {
-    let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
-    // Japanese shares many of the characters, but not the words.
-    let is_kana = |c: char| ('\u{3040}'..='\u{30ff}').contains(&c);
-    if !query.contains(is_han) || query.contains(is_kana) {
+/// Translates the Chinese or Japanese words of a query, longest match first.
+fn unspaced_words(query: &str) -> Vec<&'static [&'static str]> {
+    if !query.contains(is_unspaced) {
         return Vec::new();
     }
-    let chars: Vec<char> =
-        query.chars().map(|c| TABLE.simple.get(&c).copied().unwrap_or(c)).collect();
+    // Japanese shares many of the characters, but not the words.
+    let is_japanese = query.contains(|c: char| ('\u{3040}'..='\u{30ff}').contains(&c));
+    let lists = if is_japanese {
+        [&TABLE.japanese, &TABLE.japanese]
+    } else {
+        [&TABLE.chinese, &TABLE.japanese]
+    };
+    let simple = |c: char| {
+        let simple = TABLE.simple.get(&c).filter(|_| !is_japanese);
+        simple.copied().unwrap_or(c).to_ascii_lowercase()
+    };
+    let chars: Vec<char> = query.chars().map(simple).collect();
     let (mut at, mut found) = (0, Vec::new());
     while at < chars.len() && found.len() < MAX_LOOKUPS {
         let longest = (1..=LONGEST.min(chars.len() - at)).rev().find_map(|length| {
             let word: String = chars[at..at + length].iter().collect();
-            Some((length, TABLE.chinese.get(&*word)?))
+            Some((length, lists.iter().find_map(|list| list.get(&*word))?))
         });
         match longest {
             Some((length, english)) => {
@@ -213,10 +259,15 @@ fn chinese(query: &str) -> Vec<&'static [&'static str]> {
 
 struct Dictionary {
     /// For each language, the English translations of a stem.
-    words: [HashMap<String, Vec<&'static str>>; 3],
+    words: [HashMap<String, Vec<&'static str>>; 5],
     chinese: HashMap<&'static str, Vec<&'static str>>,
-    particles: [HashSet<&'static str>; 3],
+    japanese: HashMap<&'static str, Vec<&'static str>>,
+    /// For each name of a product in lowercase, all its Latin names.
+    products: HashMap<&'static str, Vec<&'static str>>,
+    particles: [HashSet<&'static str>; 5],
     english: HashSet<&'static str>,
+    /// The other English words of each word's lines, by stem.
+    synonyms: HashMap<String, Vec<&'static str>>,
     /// Simplified characters by their traditional forms.
     simple: HashMap<char, char>,
 }
@@ -228,17 +279,21 @@ const TRADITIONAL: &str = "創创刪删檔档資资夾夹郵邮訊讯發发開�
 電电腦脑計计畫画時时間间氣气溫温價价錢钱貨货幣币匯汇報报買买賣卖單单據据庫库數数類类執执動动啟启終终進进線线設设備备門门\
 燈灯鎖锁樂乐視视頻频語语聲声編编輯辑寫写讀读詢询連连結结標标簽签題题問问錯错誤误組组員员織织體体導导轉转換换儲储傳传載载\
 屬属態态歷历歸归壓压縮缩顯显現现當当後后來来為为車车機机場场館馆購购帳账賬账戶户號号碼码權权異异務务應应項项倉仓說说話话\
-將将變变舊旧區区處处點点調调從从兩两無无邊边過过還还運运達达選选適适釋释鐘钟鏈链陣阵際际隨随雙双雲云靜静響响顧顾飛飞館馆麼么";
+將将變变舊旧區区處处點点調调從从兩两無无邊边過过還还運运達达選选適适釋释鐘钟鏈链陣阵際际隨随雙双雲云靜静響响顧顾飛飞館馆麼么\
+書书寶宝釘钉亞亚馬马遜逊蘋苹軟软臉脸領领維维騰腾紅红業业裡里";
 
 impl Dictionary {
     fn read() -> Self {
         let mut table = Self {
             words: Language::ALL.map(|_| HashMap::default()),
             chinese: HashMap::default(),
+            japanese: HashMap::default(),
+            products: HashMap::default(),
             particles: Language::ALL
                 .map(|language| language.particles().split_whitespace().collect()),
             english: ENGLISH.split_whitespace().collect(),
             simple: HashMap::default(),
+            synonyms: HashMap::default(),
         };
         let mut pairs = TRADITIONAL.chars();
         while let (Some(traditional), Some(simple)) = (pairs.next(), pairs.next()) {
@@ -248,6 +303,7 @@ impl Dictionary {
             let mut columns = line.split('|').map(str::split_whitespace);
             let Some(english) = columns.next() else { continue };
             let english: Vec<&'static str> = english.collect();
+            table.add_synonyms(&english);
             for (language, column) in Language::ALL.into_iter().zip(columns.by_ref()) {
                 let forms = WordForms::of(language);
                 for word in column {
@@ -255,11 +311,51 @@ impl Dictionary {
                     add(known.entry(forms.stem(&word.to_lowercase())).or_default(), &english);
                 }
             }
-            for word in columns.next().into_iter().flatten() {
-                add(table.chinese.entry(word).or_default(), &english);
+            for (list, column) in [&mut table.chinese, &mut table.japanese].into_iter().zip(columns)
+            {
+                for word in column {
+                    add(list.entry(word).or_default(), &english);
+                }
+            }
+        }
+        for line in SYNONYMS.lines().filter(|line| !line.starts_with('#')) {
+            let english: Vec<&'static str> = line.split_whitespace().collect();
+            table.add_synonyms(&english);
+        }
+        for line in PRODUCTS.lines().filter(|line| !line.starts_with('#')) {
+            let Some((latin, others)) = line.split_once('|') else { continue };
+            let latin: Vec<&'static str> = latin.split_whitespace().collect();
+            for name in latin.iter().copied().filter(|_| latin.len() > 1) {
+                add(table.products.entry(name).or_default(), &latin);
+            }
+            for name in others.split_whitespace() {
+                if name.contains(is_unspaced) {
+                    table.chinese.insert(name, latin.clone());
+                    table.japanese.insert(name, latin.clone());
+                } else {
+                    table.products.insert(name, latin.clone());
+                }
             }
         }
         table
+    }
+
+    fn add_synonyms(&mut self, words: &[&'static str]) {
+        for word in words {
+            let Some(term) = stem(word) else { continue };
+            let others: Vec<_> = words.iter().copied().filter(|other| other != word).collect();
+            add(self.synonyms.entry(term.into_owned()).or_default(), &others);
+        }
+    }
+
+    /// Returns the Latin names of the product with this lowercase name in Latin, Cyrillic or Korean
+    /// script. Korean particles may follow.
+    fn product(&'static self, name: &str) -> Option<&'static [&'static str]> {
+        let is_korean = name.starts_with(|c: char| ('\u{ac00}'..='\u{d7a3}').contains(&c));
+        let suffix = if is_korean { MAX_SUFFIX } else { 0 };
+        let starts = name.char_indices().rev().map(|(at, _)| at).take(suffix);
+        let mut starts = std::iter::once(name.len()).chain(starts);
+        starts.find_map(|end| self.products.get(&name[..end])).map(Vec::as_slice)
     }
 
     fn has_particle(&self, language: Language, word: &str) -> bool {
@@ -292,6 +388,11 @@ impl Dictionary {
         // Only German writes compounds as one word.
         if language == Language::German { forms::compound(word, of) } else { None }
     }
+}
+
+/// Returns English words of about the same meaning as a stem.
+pub(super) fn synonyms(stem: &str) -> &'static [&'static str] {
+    TABLE.synonyms.get(stem).map_or(&[], Vec::as_slice)
 }
 
 fn add(known: &mut Vec<&'static str>, words: &[&'static str]) {

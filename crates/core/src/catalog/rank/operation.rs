@@ -1,8 +1,10 @@
 //! The operation that a query or a tool's name is about: reading, writing or deleting.
 //!
 //! A query shares nearly all its words with the tool for the opposite: `read_file` is as much about
-//! files as `write_file`. Verbs are therefore compared separately.
+//! files as `write_file`. Verbs are therefore compared separately, and so are words with an opposite,
+//! such as `mute` and `unmute`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use foldhash::HashMap;
@@ -55,9 +57,10 @@ const VERBS: [(Operation, &[&str]); 3] = [
     (
         Operation::Write,
         &[
-            "add", "append", "change", "create", "edit", "generate", "insert", "make", "modify",
-            "move", "new", "post", "put", "rename", "save", "send", "set", "tell", "update",
-            "upload", "write",
+            "assign", "attach", "draft", "forward", "import", "invite", "mark", "merge", "notify",
+            "pay", "publish", "register", "reply", "share", "submit", "add", "append", "change",
+            "create", "edit", "generate", "insert", "make", "modify", "move", "new", "post", "put",
+            "rename", "save", "send", "set", "tell", "update", "upload", "write",
         ],
     ),
     (
@@ -78,6 +81,117 @@ const VERBS: [(Operation, &[&str]); 3] = [
         ],
     ),
 ];
+
+/// Words for opposite actions. A tool for one of them is wrong for the other.
+const OPPOSITES: [(&str, &str); 52] = [
+    ("accept", "decline"),
+    ("accept", "reject"),
+    ("activate", "deactivate"),
+    ("add", "remove"),
+    ("append", "prepend"),
+    ("approve", "reject"),
+    ("archive", "unarchive"),
+    ("assign", "unassign"),
+    ("attach", "detach"),
+    ("backup", "restore"),
+    ("ban", "unban"),
+    ("block", "unblock"),
+    ("buy", "sell"),
+    ("compress", "decompress"),
+    ("connect", "disconnect"),
+    ("create", "delete"),
+    ("decode", "encode"),
+    ("decrease", "increase"),
+    ("decrement", "increment"),
+    ("decr", "incr"),
+    ("decrypt", "encrypt"),
+    ("deposit", "withdraw"),
+    ("disable", "enable"),
+    ("download", "upload"),
+    ("export", "import"),
+    ("follow", "unfollow"),
+    ("freeze", "unfreeze"),
+    ("grant", "revoke"),
+    ("hide", "show"),
+    ("inbound", "outbound"),
+    ("install", "uninstall"),
+    ("join", "leave"),
+    ("like", "unlike"),
+    ("link", "unlink"),
+    ("load", "save"),
+    ("lock", "unlock"),
+    ("login", "logout"),
+    ("max", "min"),
+    ("merge", "split"),
+    ("mount", "unmount"),
+    ("mute", "unmute"),
+    ("close", "open"),
+    ("pause", "resume"),
+    ("pin", "unpin"),
+    ("publish", "unpublish"),
+    ("pull", "push"),
+    ("read", "write"),
+    ("receive", "send"),
+    ("redo", "undo"),
+    ("star", "unstar"),
+    ("start", "stop"),
+    ("subscribe", "unsubscribe"),
+];
+
+/// The sides of [`OPPOSITES`] that a text has words of, each a bit per pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Directions {
+    one: u64,
+    other: u64,
+}
+
+static SIDES: LazyLock<HashMap<String, Directions>> = LazyLock::new(|| {
+    let mut sides: HashMap<String, Directions> = HashMap::default();
+    let mut add = |word: &str, one: u64, other: u64| {
+        for word in std::iter::once(Cow::Borrowed(word)).chain(stem(word)) {
+            let known = sides.entry(word.into_owned()).or_default();
+            known.one |= one;
+            known.other |= other;
+        }
+    };
+    for (pair, (one, other)) in OPPOSITES.into_iter().enumerate() {
+        add(one, 1 << pair, 0);
+        add(other, 0, 1 << pair);
+    }
+    sides
+});
+
+impl Directions {
+    /// Returns the directions of a tool's name.
+    pub(super) fn of_name(name: &str) -> Self {
+        words(name).filter_map(|word| SIDES.get(&*word)).fold(Self::default(), Self::with)
+    }
+
+    /// Returns the directions of a text, or none if it has more than `most` words without stop
+    /// words, because it may ask for several things.
+    pub(super) fn of_text(text: &str, most: usize) -> Self {
+        let (mut all, mut count) = (Self::default(), 0);
+        for word in words(text) {
+            let Some(term) = stem(&word) else { continue };
+            count += 1;
+            all = SIDES.get(&*term).map_or(all, |sides| all.with(sides));
+        }
+        if count <= most { all } else { Self::default() }
+    }
+
+    fn with(self, more: &Self) -> Self {
+        Self { one: self.one | more.one, other: self.other | more.other }
+    }
+
+    /// Returns `true` if a name has only the opposite of a word of the text.
+    pub(super) fn rule_out(self, name: Self) -> bool {
+        let is_only = |asked: u64, also: u64, named: u64, also_named: u64| {
+            asked & !also & named & !also_named != 0
+        };
+        is_only(self.one, self.other, name.other, name.one)
+            || is_only(self.other, self.one, name.one, name.other)
+    }
+}
 
 static KNOWN: LazyLock<HashMap<String, Operation>> = LazyLock::new(|| {
     let mut known = HashMap::default();
@@ -177,5 +291,38 @@ mod tests {
         let operations = OperationSet::of_text("write a quick start guide for a new colleague");
         assert!(operations.if_one_step(7).rule_out(Operation::Read));
         assert!(!operations.if_one_step(3).rule_out(Operation::Read));
+    }
+
+    #[test]
+    fn opposite_of_a_word_rules_out_a_name() {
+        let is_ruled_out =
+            |text, name| Directions::of_text(text, 12).rule_out(Directions::of_name(name));
+        for (text, name) in [
+            ("mute the channel", "unmute_channel"),
+            ("unmuting a chat", "mute_chat"),
+            ("import contacts", "exportContacts"),
+            ("send a message", "receive_messages"),
+            ("create a label", "delete_label"),
+        ] {
+            assert!(is_ruled_out(text, name), "{text}, {name}");
+        }
+        for (text, name) in [
+            ("mute the channel", "mute_channel"),
+            ("mute or unmute a channel", "mute_channel"),
+            ("import contacts", "import_export_contacts"),
+            ("list channels", "mute_channel"),
+        ] {
+            assert!(!is_ruled_out(text, name), "{text}, {name}");
+        }
+        let long = "export the report of each week and then mute it for them all";
+        assert_eq!(Directions::of_text(long, 3), Directions::default());
+    }
+
+    #[test]
+    fn each_opposite_is_a_word() {
+        assert!(OPPOSITES.len() <= 64, "a bit each");
+        for word in OPPOSITES.into_iter().flat_map(|(one, other)| [one, other]) {
+            assert!(SIDES.contains_key(word), "{word}");
+        }
     }
 }

@@ -48,7 +48,7 @@ fn tool_is_found_by_each_of_its_texts() {
         ("list_issues", "Shows what is open", &["labelName"]),
         ("createTicket", "Writes down something new", &["title"]),
     ]);
-    assert_eq!(found(&index, "listing an issue"), [0], "by its name, whatever the form");
+    assert_eq!(found(&index, "listing an issue"), [0, 1], "by its name, then by a synonym");
     assert_eq!(found(&index, "write"), [1], "by its description");
     assert_eq!(found(&index, "by label"), [0], "by a parameter");
     assert_eq!(found(&index, "createticket"), [1], "by its whole name");
@@ -125,11 +125,11 @@ fn empty_index_finds_nothing() {
 fn tool_is_found_by_meaning() {
     let all = [("play_song", "Plays music", &[][..]), ("remove_path", "Deletes a file", &[])];
     let (words, mixed) = (index(&all), index_by(&all, RankingMethod::Hybrid));
-    assert_eq!(found(&words, "erase the document"), [0; 0]);
-    assert_eq!(found(&mixed, "erase the document"), [1]);
+    assert_eq!(found(&words, "dispose of the document"), [0; 0]);
+    assert_eq!(found(&mixed, "dispose of the document"), [1]);
     let both: BTreeSet<_> = found(&mixed, "delete some music").into_iter().collect();
     assert_eq!(both, [0, 1].into(), "each tool has one of the words");
-    assert_eq!(places(&mixed.search("erase the document", 10, |index| index == 0)), [0; 0]);
+    assert_eq!(places(&mixed.search("dispose of the document", 10, |index| index == 0)), [0; 0]);
     assert_eq!(found(&mixed, ""), [0; 0]);
     assert_eq!(found(&mixed, "größte Übergrößen"), [0; 0], "words without vectors");
 }
@@ -248,6 +248,9 @@ fn foreign_query_finds_english_tools() {
             ("mándale un correo a Ana", 2),
             ("删除这个文件夹", 1),
             ("发送邮件", 2),
+            ("ファイルを削除して", 1),
+            ("invia una mail a Maria", 2),
+            ("exclua a pasta antiga", 1),
         ] {
             assert_eq!(found(&index, query).first(), Some(&place), "{query}, {method:?}");
         }
@@ -280,4 +283,101 @@ fn confidence_requires_score_and_margin() {
     assert!(!fit(CONFIDENT_SCORE, 0.6).is_confident(next(0.6 - CONFIDENT_MARGIN + 0.01)));
     assert!(!fit(CONFIDENT_SCORE - 0.01, 0.6).is_confident(None));
     assert!(fit(GOOD_SCORE, 0.0).is_strong() && !fit(GOOD_SCORE - 0.01, 1.0).is_strong());
+}
+
+#[test]
+fn tool_is_first_for_its_name_in_any_spelling() {
+    let all = [
+        (
+            "create_issue_link",
+            "Create a link between an issue and another issue to create",
+            &[][..],
+        ),
+        ("create_issue", "Report something", &[]),
+        ("createMock", "A mock", &[]),
+        ("list_mocks", "createMock makes what createMock lists; createMock", &[]),
+    ];
+    let index = index_by(&all, RankingMethod::Hybrid);
+    for query in ["create_issue", "createIssue", "create issue", "Create-Issue"] {
+        assert_eq!(found(&index, query)[0], 1, "{query}");
+    }
+    for query in ["createMock", "create_mock", "create mock"] {
+        assert_eq!(found(&index, query)[0], 2, "{query}");
+    }
+}
+
+#[test]
+fn name_without_other_words_is_ahead() {
+    let all = [
+        ("create_issue_link", "Create a link between two issues in Jira", &["issue"][..]),
+        ("create_issue", "Create an issue in Jira", &["title"]),
+        ("create_issue_comment", "Create a comment on an issue in Jira", &["issue"]),
+    ];
+    let index = index_by(&all, RankingMethod::Hybrid);
+    assert_eq!(found(&index, "create issue in Jira")[0], 1);
+}
+
+#[test]
+fn compounds_are_found_together_and_apart() {
+    let all = [
+        ("generate_boxplot", "Draws one", &[][..]),
+        ("search_documents", "A full text search", &[]),
+        ("list_colors", "Names of colors", &[]),
+    ];
+    let index = index(&all);
+    assert_eq!(found(&index, "a box plot")[0], 0);
+    assert_eq!(found(&index, "fulltext"), [1]);
+    assert_eq!(found(&index, "full-text"), [1]);
+    assert_eq!(found(&index, "Boxplot")[0], 0);
+}
+
+#[test]
+fn synonyms_are_found() {
+    let index = index(&[("mute_host", "Of a host", &[][..]), ("list_hosts", "All", &[])]);
+    assert_eq!(found(&index, "silence"), [0]);
+}
+
+#[test]
+fn tool_for_the_opposite_is_behind() {
+    let all = [
+        ("unmute_chat", "Unmute a chat so that you hear of its messages again", &["chat"][..]),
+        ("mute_chat", "Turn off the sound of a chat", &["chat"]),
+        ("export_contacts", "Export the contacts", &[]),
+        ("import_contacts", "Read contacts from a file", &[]),
+    ];
+    let index = index_by(&all, RankingMethod::Hybrid);
+    for (query, place) in [("mute the chat", 1), ("unmute the chat", 0), ("import the contacts", 3)]
+    {
+        assert_eq!(found(&index, query)[0], place, "{query}");
+    }
+}
+
+#[test]
+fn server_named_like_a_common_word_attracts_no_other_queries() {
+    let all = tools(&[
+        ("count_words", "Count the words of a text", &["text"][..]),
+        ("merge_cells", "Merge the cells of a table", &[]),
+        ("insert_image", "Insert an image", &[]),
+    ]);
+    let servers = ["text", "word", "word"];
+    let entries = all.iter().zip(servers);
+    let entries = entries.map(|(tool, server)| ToolDocument { server, about: "", tool });
+    let index = SearchIndex::new(entries, RankingMethod::Hybrid);
+    assert_eq!(found(&index, "how often is each word in this text")[0], 0);
+    assert_eq!(found(&index, "word count")[0], 0);
+}
+
+#[test]
+fn long_description_does_not_hide_its_first_sentence() {
+    let rest = "Paging, quotas, regions, retries and formats of the answer. ".repeat(6);
+    let long = format!("Play a song on the speakers. {rest}");
+    let all = [("start", &*long, &[][..]), ("pause", "Stop the speakers for a while", &[])];
+    assert_eq!(found(&index_by(&all, RankingMethod::Hybrid), "play some music")[0], 0);
+    assert_eq!(split_first_sentence(&long).0, "Play a song on the speakers.");
+    assert_eq!(
+        split_first_sentence("E. g. this one is it. No."),
+        ("E. g. this one is it.", " No.")
+    );
+    assert_eq!(split_first_sentence("A heading\n\nText. More"), ("A heading", "\n\nText. More"));
+    assert_eq!(split_first_sentence(""), ("", ""));
 }

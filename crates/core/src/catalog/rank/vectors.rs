@@ -113,31 +113,37 @@ impl Default for Embedder {
 impl Embedder {
     /// Returns the embedding of several texts read as one.
     pub(super) fn embed(&mut self, texts: &[&str]) -> TextEmbedding {
-        let mut sum = [0.0; DIMENSIONS];
-        let mut left = MAX_PIECES;
+        let mut sum = TextSum::default();
+        for text in texts {
+            self.add(text, &mut sum);
+        }
+        sum.embedding()
+    }
+
+    /// Adds a text to a sum, unless the sum has its maximum of pieces.
+    pub(super) fn add(&mut self, text: &str, sum: &mut TextSum) {
         let table = self.table;
         // Use the vector of `github` for `GitHub` if the table has it, and the vectors of its parts
         // otherwise.
         let known = |run| {
             joined_identifier(run).filter(|word| table.find([b"", word.as_bytes()]).is_some())
         };
-        let words = texts.iter().flat_map(|text| identifiers(text)).flat_map(|run| {
+        let words = identifiers(text).flat_map(|run| {
             let known = known(run);
             let parts = known.is_none().then(|| parts(run));
             known.into_iter().chain(parts.into_iter().flatten())
         });
         for word in words {
-            let pieces = self.pieces_of(&word);
-            let counted = &self.pieces[pieces];
-            for piece in &counted[..counted.len().min(left)] {
-                self.table.add_to(&mut sum, *piece);
-            }
-            left = left.saturating_sub(counted.len());
-            if left == 0 {
+            if sum.left == 0 {
                 break;
             }
+            let pieces = self.pieces_of(&word);
+            let counted = &self.pieces[pieces];
+            for piece in &counted[..counted.len().min(sum.left)] {
+                table.add_to(&mut sum.numbers, *piece);
+            }
+            sum.left = sum.left.saturating_sub(counted.len());
         }
-        TextEmbedding::of(&sum)
     }
 
     /// Returns `true` if a word of the text consists of known pieces, with more than two bytes in
@@ -160,6 +166,24 @@ impl Embedder {
         let pieces = start..self.pieces.len();
         self.words.insert(Box::from(word), pieces.clone());
         pieces
+    }
+}
+
+/// The sum over the pieces of a text, with the number of pieces that it can still take.
+pub(super) struct TextSum {
+    numbers: [f32; DIMENSIONS],
+    left: usize,
+}
+
+impl Default for TextSum {
+    fn default() -> Self {
+        Self { numbers: [0.0; DIMENSIONS], left: MAX_PIECES }
+    }
+}
+
+impl TextSum {
+    pub(super) fn embedding(&self) -> TextEmbedding {
+        TextEmbedding::of(&self.numbers)
     }
 }
 

@@ -15,6 +15,9 @@ const MIN_LAST: usize = 5;
 const GERMAN_ENDS: [&str; 8] = ["ungen", "ung", "ten", "te", "et", "st", "t", "s"];
 /// Linking elements between the parts of a German compound.
 const JOINTS: [&str; 7] = ["", "s", "es", "n", "en", "er", "e"];
+/// Pronouns attached to the end of an Italian verb.
+const ITALIAN_ENDS: [&str; 14] =
+    ["melo", "mela", "glielo", "gli", "celo", "mi", "ti", "lo", "la", "li", "le", "ci", "vi", "ne"];
 /// Pronouns attached to the end of a Spanish verb.
 const SPANISH_ENDS: [&str; 14] = [
     "melos", "melas", "melo", "mela", "selo", "nos", "los", "las", "les", "me", "lo", "la", "le",
@@ -32,6 +35,8 @@ impl WordForms {
             Language::German => Algorithm::German,
             Language::French => Algorithm::French,
             Language::Spanish => Algorithm::Spanish,
+            Language::Italian => Algorithm::Italian,
+            Language::Portuguese => Algorithm::Portuguese,
         };
         Self { language, stemmer: Stemmer::create(algorithm) }
     }
@@ -46,7 +51,12 @@ impl WordForms {
         let more: Vec<String> = match self.language {
             Language::German => german(word),
             Language::French => Vec::new(),
-            Language::Spanish => without_ends(word, &SPANISH_ENDS).map(folded).collect(),
+            Language::Portuguese => infinitive(word).into_iter().collect(),
+            Language::Italian => without_ends(word, &ITALIAN_ENDS).map(folded).collect(),
+            Language::Spanish => {
+                let bare = without_ends(word, &SPANISH_ENDS).map(folded);
+                bare.chain(infinitive(word)).collect()
+            }
         };
         std::iter::once(self.stem(word)).chain(more.into_iter().map(|form| self.stem(&form)))
     }
@@ -69,6 +79,13 @@ fn german(word: &str) -> Vec<String> {
         forms.push(format!("{}{}", &word[..at], &word[at + 2..]));
     }
     forms
+}
+
+/// Returns the infinitive of a Spanish or Portuguese imperative that is spelled otherwise: `busque`
+/// is a form of `buscar`, and `apague` of `apagar`.
+fn infinitive(word: &str) -> Option<String> {
+    let ends = [("que", "car"), ("gue", "gar"), ("ce", "zar")];
+    ends.iter().find_map(|(end, infinitive)| Some(word.strip_suffix(end)?.to_owned() + infinitive))
 }
 
 fn without_ends<'a>(word: &'a str, ends: &'a [&str]) -> impl Iterator<Item = &'a str> {
@@ -106,12 +123,12 @@ fn folded(word: &str) -> String {
     let mut folded = String::with_capacity(word.len());
     for c in word.chars() {
         folded.push_str(match c {
-            'à' | 'á' | 'â' | 'ä' => "a",
+            'à' | 'á' | 'â' | 'ã' | 'ä' => "a",
             'ç' => "c",
             'è' | 'é' | 'ê' | 'ë' => "e",
             'ì' | 'í' | 'î' | 'ï' => "i",
             'ñ' => "n",
-            'ò' | 'ó' | 'ô' | 'ö' => "o",
+            'ò' | 'ó' | 'ô' | 'õ' | 'ö' => "o",
             'ù' | 'ú' | 'û' | 'ü' => "u",
             'ß' => "ss",
             'æ' => "ae",
