@@ -171,7 +171,7 @@ impl TaskError {
         Self::new(TaskErrorKind::NoMatchingTool, &message, &suggestion)
     }
 
-    /// No tool is clear enough to call; `candidates` are the most likely ones. Without any,
+    /// No tool is clear enough to call; `candidates` are the most likely ones. If none matches,
     /// `available` lists the toolboxes with their tools.
     pub(crate) fn no_clear_tool(
         doubt: NoCallReason<'_>,
@@ -209,10 +209,16 @@ impl TaskError {
         } else if candidates.is_empty() {
             format!("{otherwise}. {}", are_available(available))
         } else {
-            format!(
+            let suggestion = format!(
                 "if one of `candidates` is right, call execute_task again with the same task, its \
                  name as \"tool\" and its parameters in \"arguments\"; else {otherwise}"
-            )
+            );
+            // Candidates that don't match don't tell what else there is.
+            if kind == TaskErrorKind::NoMatchingTool && !available.is_empty() {
+                format!("{suggestion}. {}", are_available(available))
+            } else {
+                suggestion
+            }
         };
         Self { candidates, ..Self::new(kind, &message, &suggestion) }
     }

@@ -249,6 +249,7 @@ async fn ranker_proposes_three_candidates_without_a_clear_winner() {
     let failure =
         pick_with_ranker(&ranking(0), "do it", Strategy::Retrieve).await.expect_err("no tool");
     assert_eq!((failure.kind, candidates(&failure)), (TaskErrorKind::NoMatchingTool, vec!["b.c"]));
+    assert!(failure.suggestion.ends_with("Available: a (b)"), "{}", failure.suggestion);
 }
 
 #[tokio::test]
