@@ -56,7 +56,7 @@ pub const GOOD_SCORE: f32 = 0.3;
 /// [`CONFIDENT_MARGIN`]. `tests/eval/README.md` has the error rate.
 pub const CONFIDENT_SCORE: f32 = 0.5;
 /// The minimum lead in rank over the next tool for a call without asking.
-pub const CONFIDENT_MARGIN: f32 = 0.12;
+pub const CONFIDENT_MARGIN: f32 = 0.14;
 /// The rank that a tool gains if the query has the words of its name, and no others. A partial fit
 /// gains by its third power: a part of the words says little. Measured in `tests/eval/README.md`.
 const NAME_WEIGHT: f32 = 0.2;
