@@ -201,8 +201,9 @@ fn only_changed_listings_are_announced() {
     change(&bench, "other", script);
     let agent = greeted(&bench);
     assert_eq!(agent.tool_names(), ["echo", "old", "kept"]);
-    // `same` is running and has been compared before `other` is ready.
+    // Each call starts its server, and `same` has been compared before `other` is ready.
     agent.call("echo", json!({})).ok();
+    agent.call("kept", json!({})).ok();
     agent.next_notification("notifications/tools/list_changed");
     assert_eq!(agent.tool_names(), ["echo", "kept", "new"]);
     leave(&agent);

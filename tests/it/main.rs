@@ -120,6 +120,7 @@ mod sign_in;
 mod sign_in_fastmcp;
 mod sign_in_keyring;
 mod sign_in_secrets;
+mod start_on_call;
 mod stdio;
 mod stored_data;
 mod support;

@@ -46,10 +46,9 @@ fn description(agent: &Agent, tool: usize) -> String {
 
 #[test]
 fn relisting_client_gets_registered_tools() {
-    let bench = bench();
     for client in ["gemini-cli-mcp-client", "opencode"] {
-        let agent = greeted(&bench, client);
-        assert!(!has_use_tool(&agent), "{client}");
+        let agent = greeted(&bench(), client);
+        assert!(!has_use_tool(&agent), "{client}: no tool is known yet");
         agent.open("box").ok();
         assert!(agent.tool_names().contains(&"box__srv__echo".to_owned()), "{client}");
     }
@@ -299,7 +298,7 @@ fn auto_mode_over_http() {
         agent.tool_names()
     };
     assert_eq!(names("opencode"), ["open_toolbox"]);
-    for client in ["claude-code", "codex-mcp-client", "somebody"] {
+    for client in ["claude-code", "qwen-cli-mcp-client-workbench", "somebody"] {
         assert_eq!(names(client), ["open_toolbox", "use_tool"], "{client}");
     }
 }
@@ -318,7 +317,11 @@ fn configuration_overrides_client_detection() {
     assert!(claude.tools().iter().all(|tool| tool.get("_meta").is_none()));
     let (tiny, instructions) = greeted_in(&bench, "tiny", "1");
     tiny.wait_stderr("rejects names as long as `maxToolNameLength`");
-    assert_eq!(instructions, "Toolboxes: box (Saying things again). Call open_toolbox to use one.");
+    assert_eq!(
+        instructions,
+        "Toolboxes: box (Saying things again). Call open_toolbox to use one, unless use_tool has its \
+         tools."
+    );
 }
 
 #[test]

@@ -143,7 +143,13 @@ impl Exposure {
     fn instructions_bytes(&self) -> usize {
         let limit =
             self.profile.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
-        limit.min(instructions::MAX_INSTRUCTIONS)
+        // In code mode, the description of each tool repeats the instructions.
+        let max = if self.profile.has_code_mode {
+            instructions::PREVIEW_CHARS
+        } else {
+            instructions::MAX_INSTRUCTIONS
+        };
+        limit.min(max)
     }
 
     fn showing(&self) -> ToolPresentation {
@@ -152,15 +158,23 @@ impl Exposure {
         let limit = self.profile.description_limit.unwrap_or(signatures::MAX);
         ToolPresentation {
             reads_instructions: shown >= instructions::DEFAULT_MAX_INSTRUCTIONS,
-            signatures: self.profile.has_tool_search.then(|| limit.min(signatures::MAX)),
+            signatures: self.profile.shows_signatures().then(|| limit.min(signatures::MAX)),
             shows_apps: self.shows_apps(),
         }
     }
 
-    /// Returns the instructions for the model: the toolboxes, and how to open one.
+    /// Returns the instructions for the model: the toolboxes, and how to open one. Empty in modes
+    /// without instructions, if all tools are listed.
     pub fn instructions(&self, mutability: ListMutability) -> String {
-        let (mode, mutability) =
+        let (mut mode, mutability) =
             (self.mode(mutability), self.profile.effective_mutability(mutability));
+        if !mode.traits().has_instructions {
+            if self.gateway.views().unlisted().is_empty() {
+                return String::new();
+            }
+            // They lead to the tools for opening toolboxes, which such a mode then lists.
+            mode = &toolbox_mode::ANSWER;
+        }
         let (config, max) = (self.gateway.config(), self.instructions_bytes());
         let hints = match mode.instructions(config, mutability) {
             Instructions::Own(text) => return text,
@@ -301,7 +315,7 @@ impl Exposure {
 
     /// Returns `true` if descriptions of the mode's own tools mention tools from cached listings.
     pub fn own_tools_name_tools(&self) -> bool {
-        self.profile.has_tool_search
+        self.profile.shows_signatures()
             && self.traits().own_tools_depend_on == OwnToolsInput::KnownTools
     }
 

@@ -20,4 +20,6 @@ pub struct ClientConfig {
     pub tool_list_delay: Option<Duration>,
     /// `true` if the client hides tools behind its own tool search (`hasToolSearch`).
     pub has_tool_search: Option<bool>,
+    /// `true` if the client's model calls tools from scripts (`hasCodeMode`).
+    pub has_code_mode: Option<bool>,
 }

@@ -51,6 +51,7 @@ fn encode_client(name: &str, client: &ClientConfig) -> Value {
         client.refreshes_tool_list,
         client.tool_list_delay.map(|delay| delay.as_millis().to_string()),
         client.has_tool_search,
+        client.has_code_mode,
     ])
 }
 
@@ -255,6 +256,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(fingerprint(&config("a")), "dc725c4ee7a3");
+        assert_eq!(fingerprint(&config("a")), "ce07d46bd52a");
     }
 }

@@ -37,6 +37,10 @@ section! {
         /// to always show the workbench's own tools, and offers `use_tool` with all signatures from
         /// the start, if they fit.
         "hasToolSearch" as pub(crate) has_tool_search: Located<bool>,
+
+        /// `true` if the client's model calls tools from scripts, as typed functions, and doesn't
+        /// get their definitions in its context. In `auto`, the tool list then has all known tools.
+        "hasCodeMode" as pub(crate) has_code_mode: Located<bool>,
     }
 }
 
@@ -50,6 +54,7 @@ impl RawClient {
             refreshes_tool_list: self.refreshes_tool_list.map(|flag| flag.value),
             tool_list_delay: duration_from_millis(self.tool_list_delay_ms),
             has_tool_search: self.has_tool_search.map(|flag| flag.value),
+            has_code_mode: self.has_code_mode.map(|flag| flag.value),
         }
     }
 }

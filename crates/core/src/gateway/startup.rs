@@ -177,8 +177,18 @@ impl Startup {
         failed
     }
 
+    /// Starts the unlisted servers once, without waiting for them.
+    pub async fn start_unlisted_once(&self, agent: &AgentHandle) {
+        let start = async {
+            self.views.wait_for_stored_listings().await;
+            let unlisted = self.views.unlisted().into_iter();
+            self.spawn_starts(unlisted, agent, StartPriority::Background).detach_all();
+        };
+        self.once.tried.get_or_init(|| start).await;
+    }
+
     /// Starts every server once, but waits only for unlisted ones, as [`Self::ensure_listed`] does.
-    pub async fn start_all(&self, agent: &AgentHandle) {
+    async fn start_all(&self, agent: &AgentHandle) {
         let start = async {
             self.views.wait_for_stored_listings().await;
             let unlisted: HashSet<_> = self.views.unlisted().into_iter().collect();

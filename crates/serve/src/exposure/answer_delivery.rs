@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use crate::exposure::meta_tools::{Detail, OpenToolbox};
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::rendering::RenderFn;
-use crate::exposure::{app_table, meta_tools, rendering, search, signatures, tool_results};
+use crate::exposure::signatures::{self, Signatures};
+use crate::exposure::{app_table, meta_tools, rendering, search, tool_results};
 use mcp_workbench_core::backend::RpcOutcome;
 use mcp_workbench_core::gateway::{OpenedToolbox, Snapshot};
 use mcp_workbench_core::toolbox::ExposedTool;
+use mcp_workbench_names::ToolboxName;
 use mcp_workbench_settings::{Config, ToolboxConfig};
 use mcp_workbench_wire::json::{EditError, RawJson};
 
@@ -39,26 +41,35 @@ pub(crate) struct ToolPresentation {
     pub(crate) shows_apps: bool,
 }
 
+impl ToolPresentation {
+    /// Returns the signatures of the toolboxes that `is_told` selects, if the client is shown any.
+    pub(crate) fn signatures_within(
+        self,
+        config: &Config,
+        at: &Snapshot,
+        is_told: impl Fn(&ToolboxName) -> bool,
+    ) -> Option<Signatures> {
+        let max = self.signatures?.saturating_sub(meta_tools::USES.len() + 1);
+        let toolboxes = config.toolboxes.iter().map(|toolbox| &toolbox.name);
+        let toolboxes = toolboxes.filter(|name| is_told(name));
+        signatures::signatures_within(toolboxes, at, self.shows_apps, max)
+    }
+}
+
 pub(crate) fn meta_tools(
     config: &Config,
     at: &Snapshot,
     giving: ToolDelivery,
     showing: ToolPresentation,
 ) -> Vec<RawJson> {
-    let ToolPresentation { reads_instructions, signatures, shows_apps } = showing;
-    let offers_detail = signatures.is_none();
-    let signatures = signatures.and_then(|max| {
-        let max = max.saturating_sub(meta_tools::USES.len() + 1);
-        signatures::signatures_within(config, at, shows_apps, max)
-    });
+    let offers_detail = showing.signatures.is_none();
+    let signatures = showing.signatures_within(config, at, |_| true);
     // Signatures of all tools also show what the toolboxes are for.
-    let is_known = reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);
+    let is_known = showing.reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);
     let mut tools = vec![meta_tools::open_toolbox(config, giving, is_known, offers_detail)];
     tools.extend(search::search_tools_if_offered(config, giving));
     tools.push(match signatures {
-        Some(signatures) => {
-            meta_tools::described_use_tool(&format!("{} {}", meta_tools::USES, signatures.text))
-        }
+        Some(signatures) => signatures.use_tool(),
         None => meta_tools::use_tool(meta_tools::OPEN_TOOLBOX),
     });
     tools

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::exposure::meta_tools::ScopedToolName;
-use crate::exposure::mode::Exposure;
+use crate::exposure::mode::{Exposure, ModeTraits, OwnToolsInput, ToolDelivery};
 use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::toolbox_mode::open_toolbox;
 use crate::exposure::{apps, meta_tools, startup, tool_results};
@@ -173,6 +173,11 @@ pub(super) async fn call_tool(
     called_by: CallRoute<'_>,
     request: &ToolCallRequest<'_>,
 ) -> ToolCallReply {
+    // If a client gets signatures instead of definitions, only `open_toolbox` adds definitions.
+    let ModeTraits { delivery, own_tools_depend_on, .. } = exposure.mode(request.lists).traits();
+    let has_signatures =
+        *delivery == ToolDelivery::List && *own_tools_depend_on == OwnToolsInput::KnownTools;
+    let opens = called_by == CallRoute::ItsName || !has_signatures;
     // Small boxes are cheaper than one large one: the allocator has small blocks ready.
     let called = Box::pin(exposure.gateway.calls().call(
         tool,
@@ -190,7 +195,7 @@ pub(super) async fn call_tool(
                     | CallError::NotAnObject { .. }
                     | CallError::Server { .. }
             );
-            let opened = is_found.then(|| tool.toolbox.clone());
+            let opened = (opens && is_found).then(|| tool.toolbox.clone());
             return ToolCallReply {
                 opened,
                 ..ToolCallReply::from_outcome(tool_results::call_error(
@@ -210,7 +215,7 @@ pub(super) async fn call_tool(
     // What an app does must not add tools to the model's list.
     let is_of_app = matches!(called_by, CallRoute::ItsName)
         && apps::may_be_call_of_app(exposure, &exposure.gateway.snapshot(), tool, request.name);
-    let opened = (!is_of_app).then(|| tool.toolbox.clone());
+    let opened = (opens && !is_of_app).then(|| tool.toolbox.clone());
     ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
 }
 

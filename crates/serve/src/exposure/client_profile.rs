@@ -24,6 +24,12 @@ pub struct ClientProfile {
     pub settling: Duration,
     /// `true` if the client hides tools behind a search of its own.
     pub has_tool_search: bool,
+    /// `true` if the client can exclude the workbench's own tools from its search. Otherwise its
+    /// model would have to search for `use_tool` and then for a tool of a toolbox.
+    pub keeps_own_tools_loaded: bool,
+    /// `true` if the client's model calls tools from scripts, as typed functions. Definitions of
+    /// tools aren't in the model's context then.
+    pub has_code_mode: bool,
 }
 
 /// When a client lists tools again after a change notification.
@@ -39,19 +45,24 @@ pub enum RelistBehavior {
 
 impl Default for ClientProfile {
     fn default() -> Self {
-        Self {
-            description_limit: None,
-            instructions_limit: None,
-            answer_limit: None,
-            name_limit: None,
-            relisting: RelistBehavior::Unknown,
-            settling: SETTLING,
-            has_tool_search: false,
-        }
+        Self::UNKNOWN
     }
 }
 
 impl ClientProfile {
+    /// The profile of an unknown client.
+    pub(crate) const UNKNOWN: Self = Self {
+        description_limit: None,
+        instructions_limit: None,
+        answer_limit: None,
+        name_limit: None,
+        relisting: RelistBehavior::Unknown,
+        settling: SETTLING,
+        has_tool_search: false,
+        keeps_own_tools_loaded: true,
+        has_code_mode: false,
+    };
+
     pub(crate) fn with_overrides(self, by: &ClientConfig) -> Self {
         Self {
             description_limit: by.description_limit.or(self.description_limit),
@@ -63,7 +74,20 @@ impl ClientProfile {
             }),
             settling: by.tool_list_delay.unwrap_or(self.settling),
             has_tool_search: by.has_tool_search.unwrap_or(self.has_tool_search),
+            keeps_own_tools_loaded: self.keeps_own_tools_loaded,
+            has_code_mode: by.has_code_mode.unwrap_or(self.has_code_mode),
         }
+    }
+
+    /// Returns `true` if definitions of tools aren't in the model's context.
+    pub fn hides_definitions(&self) -> bool {
+        self.has_tool_search || self.has_code_mode
+    }
+
+    /// Returns `true` if the description of `use_tool` has signatures. Clients without known
+    /// behavior could reject or truncate such a description.
+    pub(super) fn shows_signatures(&self) -> bool {
+        self.has_tool_search || !self.is_relisting_unknown()
     }
 
     pub(super) fn is_relisting_unknown(&self) -> bool {
@@ -109,12 +133,14 @@ mod tests {
             answer_limit: Some(9000),
             refreshes_tool_list: Some(false),
             tool_list_delay: Some(Duration::from_millis(300)),
+            has_code_mode: Some(true),
             ..ClientConfig::default()
         };
         let corrected = ClientProfile {
             answer_limit: Some(9000),
             relisting: RelistBehavior::Never,
             settling: Duration::from_millis(300),
+            has_code_mode: true,
             ..known
         };
         assert_eq!(known.with_overrides(&by), corrected);

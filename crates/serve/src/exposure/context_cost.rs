@@ -46,5 +46,5 @@ pub(crate) fn baseline_bytes(exposure: &Exposure) -> usize {
 }
 
 fn hides(exposure: &Exposure, tool: &RawJson) -> bool {
-    exposure.profile.has_tool_search && !meta_tools::is_kept_loaded(tool)
+    exposure.profile.hides_definitions() && !meta_tools::is_kept_loaded(tool)
 }

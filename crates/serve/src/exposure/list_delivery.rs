@@ -3,30 +3,39 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::exposure::mode::ToolDelivery;
+use crate::exposure::answer_delivery::ToolPresentation;
+use crate::exposure::mode::{ListContext, ToolDelivery};
 use crate::exposure::{app_table, meta_tools, rendering, search, tool_results};
 use mcp_workbench_core::backend::RpcOutcome;
 use mcp_workbench_core::gateway::OpenedToolbox;
 use mcp_workbench_core::toolbox::ExposedTool;
-use mcp_workbench_settings::{Config, ToolboxConfig};
+use mcp_workbench_names::ToolboxName;
+use mcp_workbench_settings::ToolboxConfig;
 use mcp_workbench_wire::json::{self, RawJson};
 
-/// Returns `open_toolbox` and, if configured, `search_tools` together with `use_tool`, which calls
-/// tools of toolboxes that aren't open. `has_shape`: [`open_result`] is the only result of
-/// `open_toolbox`.
+/// Returns `open_toolbox` and, if configured, `search_tools`. Both signatures and search come with
+/// `use_tool`, which calls tools of toolboxes that aren't open. `has_shape`: [`open_result`] is the
+/// only result of `open_toolbox`.
 pub(crate) fn meta_tools(
-    config: &Config,
-    reads_instructions: bool,
+    ctx: ListContext<'_>,
+    showing: ToolPresentation,
     has_shape: bool,
 ) -> Vec<RawJson> {
-    let mut open = meta_tools::open_toolbox(config, ToolDelivery::List, reads_instructions, false);
+    let config = ctx.config();
+    let is_closed = |toolbox: &ToolboxName| !ctx.chosen.opened.contains(toolbox);
+    let signatures = showing.signatures_within(config, ctx.at, is_closed);
+    let is_known = showing.reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);
+    let mut open = meta_tools::open_toolbox(config, ToolDelivery::List, is_known, false);
     if has_shape && let Ok(with_schema) = open.with_member("outputSchema", &output_schema()) {
         open = with_schema;
     }
     let mut tools = vec![open];
-    if let Some(search) = search::search_tools_if_offered(config, ToolDelivery::List) {
-        tools.extend([search, meta_tools::use_tool(search::SEARCH_TOOLS)]);
-    }
+    let search = search::search_tools_if_offered(config, ToolDelivery::List);
+    let use_tool = match &signatures {
+        Some(signatures) => Some(signatures.use_tool()),
+        None => search.as_ref().map(|_| meta_tools::use_tool(search::SEARCH_TOOLS)),
+    };
+    tools.extend(search.into_iter().chain(use_tool));
     tools
 }
 

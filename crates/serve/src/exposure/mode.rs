@@ -118,10 +118,12 @@ impl ToolDelivery {
 pub(crate) enum Startup {
     /// When an agent opens their toolbox, searches or calls.
     OnDemand,
+    /// Those without a stored tool list, at the first list, which doesn't wait for them.
+    UnlistedInBackground,
     /// Before the first list, those without a stored tool list.
     TryUnlisted,
-    /// All, before the first list, which waits for those without a stored tool list.
-    StartAll,
+    /// Like `TryUnlisted`, and all once an agent asks for something that no list has.
+    ListAll,
     /// All, before the first list, which waits for all of them: a stored tool list can be from
     /// another version of a server.
     RunAll,
@@ -182,6 +184,8 @@ pub(crate) struct ModeTraits {
     pub(crate) lists_server_tools: bool,
     /// `true` if one server is passed through unchanged.
     pub(crate) is_transparent: bool,
+    /// `false` if the model needs no instructions once all tools are listed.
+    pub(crate) has_instructions: bool,
 }
 
 impl ModeTraits {
@@ -196,6 +200,7 @@ impl ModeTraits {
             own_tools_depend_on: OwnToolsInput::Nothing,
             lists_server_tools: false,
             is_transparent: false,
+            has_instructions: true,
         }
     }
 }

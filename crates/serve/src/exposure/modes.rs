@@ -13,7 +13,7 @@ pub(crate) fn selector_for(mode: ToolMode) -> ModeSelector {
         ToolMode::Proxy => |_, _| &toolbox_mode::ANSWER,
         ToolMode::Search => |_, _| &search::Search,
         ToolMode::Navigate => |_, _| &navigate::Navigate,
-        ToolMode::Direct => |_, _| &direct::Direct,
+        ToolMode::Direct => |_, _| &direct::DIRECT,
         ToolMode::Activate => activate::for_client,
         ToolMode::Modular => |_, _| &modular::Modular,
         ToolMode::Passthrough => |_, _| &passthrough::Passthrough,

@@ -2,14 +2,14 @@
 //! read them calls a tool without opening its toolbox.
 //!
 //! They come from stored tool lists, after policy. Since clients send them with every request, they
-//! consist of names only; `open_toolbox` shows the rest.
+//! have only names, and the types of required parameters that aren't strings, which a model couldn't
+//! guess. `open_toolbox` shows the rest.
 
-use crate::exposure::app_table;
+use crate::exposure::{app_table, meta_tools};
 use mcp_workbench_core::catalog::ToolDefinition;
 use mcp_workbench_core::gateway::Snapshot;
 use mcp_workbench_core::toolbox::{ExposedTool, ToolboxView};
 use mcp_workbench_names::ToolboxName;
-use mcp_workbench_settings::Config;
 use mcp_workbench_wire::json::RawJson;
 
 /// In bytes, even for clients that show longer descriptions.
@@ -17,9 +17,13 @@ pub(crate) const MAX: usize = 4096;
 /// In bytes; servers choose the names.
 const MAX_NAME: usize = 64;
 const MAX_PARAMETERS: usize = 24;
+/// Bytes of the choices of a parameter; the type replaces longer ones.
+const MAX_CHOICES: usize = 48;
+/// The types that a signature names.
+const TYPES: [&str; 5] = ["string", "integer", "number", "boolean", "object"];
 /// Replaces unnamed parameters.
 const MORE: &str = "…";
-const HEAD: &str = "Tools, as toolbox/server: tool(parameter,optional?)";
+const HEAD: &str = "Tools, as toolbox/server: tool(text,other:type,optional?)";
 const UNNAMED: &str = ", with … for more optional ones";
 
 pub(crate) struct Signatures {
@@ -34,17 +38,22 @@ enum ParameterScope {
     Required,
 }
 
+impl Signatures {
+    pub(crate) fn use_tool(&self) -> RawJson {
+        meta_tools::described_use_tool(&format!("{} {}", meta_tools::USES, self.text))
+    }
+}
+
 /// Returns the signatures of as many toolboxes as fit into `max` bytes, and names the others.
 /// `None` if no toolbox fits.
 /// With `shows_apps`, without tools that only apps call.
-pub(crate) fn signatures_within(
-    config: &Config,
+pub(crate) fn signatures_within<'a>(
+    toolboxes: impl Iterator<Item = &'a ToolboxName>,
     at: &Snapshot,
     shows_apps: bool,
     max: usize,
 ) -> Option<Signatures> {
-    let views = config.toolboxes.iter().map(|toolbox| (&toolbox.name, at.view(&toolbox.name)));
-    let views: Vec<_> = views.collect();
+    let views: Vec<_> = toolboxes.map(|name| (name, at.view(name))).collect();
     let views: Vec<_> = views.iter().map(|(name, view)| (*name, &**view)).collect();
     of_views(&views, shows_apps, max)
 }
@@ -146,7 +155,10 @@ fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: 
     };
     let (required, optional) = parameters(tool.schema());
     let capacity = MAX_PARAMETERS.saturating_sub(required.len());
-    required.iter().take(MAX_PARAMETERS).for_each(|name| push(name, ""));
+    for (name, kind) in required.iter().take(MAX_PARAMETERS) {
+        let kind = kind.as_ref().map(|kind| format!(":{kind}"));
+        push(name, &kind.unwrap_or_default());
+    }
     let named = if naming == ParameterScope::All { optional.len().min(capacity) } else { 0 };
     optional.iter().take(named).for_each(|name| push(name, "?"));
     if named < optional.len() || required.len() > MAX_PARAMETERS {
@@ -155,15 +167,47 @@ fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: 
     text.push(')');
 }
 
-/// Returns the names of the required and of the optional parameters.
-fn parameters(schema: &RawJson) -> (Vec<String>, Vec<String>) {
-    let required: Vec<String> =
+/// Returns the required parameters, with the types of those that aren't strings, and the names of
+/// the optional ones.
+fn parameters(schema: &RawJson) -> (Vec<(String, Option<String>)>, Vec<String>) {
+    let names: Vec<String> =
         schema.member("required").and_then(|names| names.parse().ok()).unwrap_or_default();
-    let properties = schema.member("properties").and_then(|properties| {
-        let names = properties.each_member()?.map_while(|member| Some(member?.0.to_string()));
-        Some(names.filter(|name| is_plain(name)).collect::<Vec<_>>())
-    });
-    properties.unwrap_or_default().into_iter().partition(|name| required.contains(name))
+    let (mut required, mut optional) = (Vec::new(), Vec::new());
+    let properties = schema.member("properties");
+    let properties = properties.as_ref().and_then(RawJson::each_member).into_iter().flatten();
+    for (name, property) in properties.map_while(|member| member) {
+        if !is_plain(&name) {
+            continue;
+        }
+        if names.iter().any(|required| **required == *name) {
+            required.push((name.to_string(), parameter_type(&property)));
+        } else {
+            optional.push(name.to_string());
+        }
+    }
+    (required, optional)
+}
+
+/// Returns the choices of a parameter or its type. `None` for a text and for complex types.
+fn parameter_type(property: &RawJson) -> Option<String> {
+    let member = |schema: &RawJson, name| schema.member(name)?.parse::<String>().ok();
+    if let Some(choices) = property.member("enum") {
+        let choices = choices.parse::<Vec<String>>().ok();
+        let choices = choices.filter(|choices| choices.iter().all(|choice| is_plain(choice)));
+        let choices = choices.map(|choices| choices.join("|"));
+        if let Some(choices) = choices.filter(|text| !text.is_empty() && text.len() <= MAX_CHOICES)
+        {
+            return Some(choices);
+        }
+    }
+    match member(property, "type")?.as_str() {
+        "array" => {
+            let items = property.member("items").and_then(|items| member(&items, "type"));
+            let items = items.filter(|items| TYPES.contains(&items.as_str()));
+            Some(items.map_or_else(|| "array".to_owned(), |items| format!("{items}[]")))
+        }
+        other => TYPES.contains(&other).then(|| other.to_owned()).filter(|kind| kind != "string"),
+    }
 }
 
 /// Returns `true` if a name chosen by a server is a plain word, so that it can't carry instructions

@@ -16,25 +16,31 @@ pub(crate) async fn try_servers(exposure: &Exposure, context: &RequestContext<'_
     }
 }
 
-/// In modes that list everything, starts the servers and waits for those without a cached
-/// listing. Returns immediately if that was done before.
+/// In modes that list everything, starts the servers without a cached listing, and waits for them
+/// if the mode does. Returns immediately if that was done before.
 pub async fn ensure_started(exposure: &Exposure, agent: &AgentHandle) {
     match exposure.traits().startup {
         Startup::OnDemand => {}
         Startup::TryUnlisted => {
             Box::pin(try_servers(exposure, &RequestContext::detached(agent))).await;
         }
-        Startup::StartAll => Box::pin(exposure.gateway.startup().start_all(agent)).await,
+        Startup::UnlistedInBackground => {
+            Box::pin(exposure.gateway.startup().start_unlisted_once(agent)).await;
+        }
+        Startup::ListAll => {
+            let context = RequestContext::detached(agent);
+            Box::pin(exposure.gateway.startup().ensure_listed(&context)).await;
+        }
         Startup::RunAll => Box::pin(exposure.gateway.startup().start_all_and_wait(agent)).await,
     }
 }
 
-/// Like `ensure_started`, but also waits for servers with a cached listing, because their live
-/// instructions are needed.
+/// Like `ensure_started`, but also starts servers with a cached listing and waits for them: for their
+/// live instructions, or for a name that no cached listing has.
 pub(crate) async fn ensure_running(exposure: &Exposure, agent: &AgentHandle) {
     match exposure.traits().startup {
         Startup::OnDemand | Startup::TryUnlisted => ensure_started(exposure, agent).await,
-        Startup::StartAll | Startup::RunAll => {
+        Startup::UnlistedInBackground | Startup::ListAll | Startup::RunAll => {
             Box::pin(exposure.gateway.startup().start_all_and_wait(agent)).await;
         }
     }

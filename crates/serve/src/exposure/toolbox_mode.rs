@@ -1,7 +1,7 @@
 //! Modes with `open_toolbox`: `auto`, `dynamic` and `proxy`. They differ in how the tools of an
 //! opened toolbox are delivered.
 
-use crate::exposure::answer_delivery::{CallHint, OpenReplyOptions};
+use crate::exposure::answer_delivery::{CallHint, OpenReplyOptions, ToolPresentation};
 use crate::exposure::meta_tools::{OPEN_TOOLBOX, OpenToolbox};
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, Instructions, ListChanges, ListContext, Mode, ModeTraits,
@@ -16,6 +16,12 @@ use mcp_workbench_settings::Config;
 
 /// For clients that follow list changes.
 pub(crate) static LIST: ToolboxMode = ToolboxMode::new(ToolDelivery::List, ListChanges::Followed);
+/// For clients that follow list changes. Known tools can be called without opening their toolbox,
+/// which saves a request for each toolbox that a task needs.
+pub(crate) static LIST_AND_SIGNATURES: ToolboxMode = ToolboxMode(ModeTraits {
+    own_tools_depend_on: OwnToolsInput::KnownTools,
+    ..ToolboxMode::new(ToolDelivery::List, ListChanges::Followed).0
+});
 /// For clients that follow list changes and hide tools behind a search of their own.
 pub(crate) static LIST_AND_ANSWER: ToolboxMode =
     ToolboxMode::new(ToolDelivery::Both, ListChanges::Followed);
@@ -56,7 +62,7 @@ impl Mode for ToolboxMode {
     fn instructions(&self, config: &Config, _: ListMutability) -> Instructions {
         const NAMED: &str =
             "Tools of open toolboxes are in your tool list as <toolbox>__<server>__<tool>";
-        let ModeTraits { delivery, search, .. } = self.0;
+        let ModeTraits { delivery, search, own_tools_depend_on, .. } = self.0;
         let use_tool = instructions::USE_TOOL;
         let usage = match delivery {
             ToolDelivery::List => format!("{NAMED}."),
@@ -67,10 +73,14 @@ impl Mode for ToolboxMode {
         };
         let more = if search.is_made(config) { " search_tools searches all of them." } else { "" };
         Instructions::Hints(UsageHints {
-            call: if delivery.adds_to_list() {
-                "Call open_toolbox to use one."
-            } else {
-                "open_toolbox shows the tools of one, use_tool calls them."
+            call: match (delivery, own_tools_depend_on) {
+                (ToolDelivery::List, OwnToolsInput::KnownTools) => {
+                    "Call open_toolbox to use one, unless use_tool has its tools."
+                }
+                (ToolDelivery::Answer, _) => {
+                    "open_toolbox shows the tools of one, use_tool calls them."
+                }
+                _ => "Call open_toolbox to use one.",
             },
             lists_toolboxes: Some(OPEN_TOOLBOX),
             usage: usage + more,
@@ -83,7 +93,13 @@ impl Mode for ToolboxMode {
             ToolDelivery::List => {
                 // A client that doesn't list again gets another result.
                 let has_shape = !ctx.exposure.profile.is_relisting_unknown();
-                list_delivery::meta_tools(ctx.config(), showing.reads_instructions, has_shape)
+                let tells_tools = self.0.own_tools_depend_on == OwnToolsInput::KnownTools;
+                let signatures = showing.signatures.filter(|_| tells_tools);
+                list_delivery::meta_tools(
+                    ctx,
+                    ToolPresentation { signatures, ..showing },
+                    has_shape,
+                )
             }
             giving => answer_delivery::meta_tools(ctx.config(), ctx.at, giving, showing),
         };

@@ -88,12 +88,15 @@ pub(crate) async fn initialize(
     if everything {
         session.start_unlisted_servers(&exposure, &BTreeSet::new(), &agent);
     }
-    Ok(RpcOutcome::Result(RawJson::encode(&json!({
-        "protocolVersion": version,
-        "capabilities": legacy_capabilities(),
-        "serverInfo": server_info(),
-        "instructions": instructions,
-    }))))
+    let mut result = Members::from([
+        ("protocolVersion", json!(version)),
+        ("capabilities", legacy_capabilities()),
+        ("serverInfo", server_info()),
+    ]);
+    if !instructions.is_empty() {
+        result.insert("instructions", json!(instructions));
+    }
+    Ok(RpcOutcome::Result(RawJson::encode(&result)))
 }
 
 /// Answers `server/discover` (MCP 2026-07-28). The modern revision forbids lists that change as
@@ -122,7 +125,8 @@ pub(crate) async fn discover(
     } else {
         startup::ensure_started(&exposure, &agent).await;
         apps::wait_for_apps(&exposure).await;
-        (modern_capabilities(&exposure), Some(exposure.instructions(ListMutability::Fixed)))
+        let instructions = exposure.instructions(ListMutability::Fixed);
+        (modern_capabilities(&exposure), Some(instructions).filter(|text| !text.is_empty()))
     };
     let mut result = Members::from([
         ("resultType", json!("complete")),

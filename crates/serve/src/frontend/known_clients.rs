@@ -1,5 +1,5 @@
 //! Profiles of known clients, by the name and version in `clientInfo`. Each value was measured with
-//! the version in its comment.
+//! the version in its comment, unless the comment says that it is documented.
 
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use mcp_workbench_core::state::ClientInfo;
 const CLAUDE_PREFIX: usize = 16;
 const CODEX_PREFIX: usize = 16;
 const GEMINI_PREFIX: usize = 14;
+const QWEN_PREFIX: usize = 16;
+const COPILOT_PREFIX: usize = 10;
 
 struct KnownClient {
     name: &'static str,
@@ -18,7 +20,7 @@ struct KnownClient {
 }
 
 /// The newest version of a client comes first. Other clients get the default profile.
-const KNOWN: [KnownClient; 5] = [
+const KNOWN: [KnownClient; 11] = [
     KnownClient {
         // 2.1.329 shows the first 4,096 characters of a tool description or the instructions, and
         // parameter descriptions in full. Longer results are saved to a file with a preview. Tools
@@ -35,21 +37,15 @@ const KNOWN: [KnownClient; 5] = [
     // 2.1.84 truncates descriptions and instructions at 2 KiB.
     KnownClient { name: "claude-code", since: [0, 0, 0], profile: CLAUDE_CODE },
     KnownClient {
-        // 0.169 ignores list changes. With models it knows, it shows the first 250 characters of
-        // the instructions, and tools only after a search. Results keep 6,000 characters at each
-        // end. Names over 128 characters get a hash suffix.
+        // In 0.171, 13 of 14 models call tools from scripts. `gpt-5.5` has a tool search, for which
+        // listing all tools costs the same. A model that Codex doesn't know sees all definitions;
+        // Codex doesn't say which model it uses, so `setup` turns code mode off for such a model.
         name: "codex-mcp-client",
-        since: [0, 0, 0],
-        profile: ClientProfile {
-            description_limit: None,
-            instructions_limit: Some(250),
-            answer_limit: Some(12_000),
-            name_limit: Some(128 - CODEX_PREFIX),
-            relisting: RelistBehavior::Never,
-            settling: SETTLING,
-            has_tool_search: true,
-        },
+        since: [0, 171, 0],
+        profile: ClientProfile { has_code_mode: true, ..CODEX },
     },
+    // 0.169 has no code mode.
+    KnownClient { name: "codex-mcp-client", since: [0, 0, 0], profile: CODEX },
     KnownClient {
         // 0.61 lists tools long before its model sees them: they were missing in 11 of 16 runs
         // after 50 ms, and in none of 12 after 200 ms. It cuts the middle out of results, and out
@@ -64,6 +60,8 @@ const KNOWN: [KnownClient; 5] = [
             relisting: RelistBehavior::InTime,
             settling: Duration::from_millis(400),
             has_tool_search: false,
+            keeps_own_tools_loaded: true,
+            has_code_mode: false,
         },
     },
     KnownClient {
@@ -79,11 +77,78 @@ const KNOWN: [KnownClient; 5] = [
             relisting: RelistBehavior::InTime,
             settling: SETTLING,
             has_tool_search: false,
+            keeps_own_tools_loaded: true,
+            has_code_mode: false,
         },
     },
+    KnownClient {
+        // 0.24 ignores list changes. It hides tools behind its tool search, unless the entry of
+        // the workbench has `alwaysLoadTools`, which `setup` writes. Longer results are saved to a
+        // file. Names over 64 characters get a hash suffix.
+        name: "qwen-cli-mcp-client",
+        since: [0, 0, 0],
+        profile: ClientProfile {
+            description_limit: None,
+            instructions_limit: Some(30_000),
+            answer_limit: Some(25_000),
+            name_limit: Some(64 - QWEN_PREFIX),
+            relisting: RelistBehavior::Never,
+            settling: SETTLING,
+            has_tool_search: true,
+            keeps_own_tools_loaded: true,
+            has_code_mode: false,
+        },
+    },
+    KnownClient {
+        // 1.0 follows list changes. From 30 tools on, its own included, many models find tools of
+        // servers only with a search, so the workbench's list stays short. Instructions aren't shown.
+        // Results over 20 KiB are saved to a file. Names over 64 characters are cut.
+        name: "copilot-cli",
+        since: [0, 0, 0],
+        profile: ClientProfile {
+            description_limit: None,
+            instructions_limit: None,
+            answer_limit: Some(20_000),
+            name_limit: Some(64 - COPILOT_PREFIX),
+            relisting: RelistBehavior::InTime,
+            settling: SETTLING,
+            has_tool_search: true,
+            keeps_own_tools_loaded: true,
+            has_code_mode: false,
+        },
+    },
+    // Documented: recent models find tools with `tool_search`, which has no exceptions for tools of
+    // MCP servers.
+    KnownClient { name: "Visual Studio Code", since: [0, 0, 0], profile: SEARCHES_ALL },
+    KnownClient { name: "Visual Studio Code - Insiders", since: [0, 0, 0], profile: SEARCHES_ALL },
+    // Documented: definitions are in files, one folder for each server, and only names are in the
+    // context.
+    KnownClient { name: "cursor-vscode", since: [0, 0, 0], profile: SEARCHES_ALL },
 ];
 
+/// A client whose tool search hides all tools of servers.
+const SEARCHES_ALL: ClientProfile = ClientProfile {
+    has_tool_search: true,
+    keeps_own_tools_loaded: false,
+    ..ClientProfile::UNKNOWN
+};
+
 const SETTLING: Duration = Duration::from_millis(50);
+
+/// Ignores list changes. With models it knows, shows the first 250 characters of the instructions,
+/// and tools only after a search. Results keep 6,000 characters at each end. Names over 128
+/// characters get a hash suffix.
+const CODEX: ClientProfile = ClientProfile {
+    description_limit: None,
+    instructions_limit: Some(250),
+    answer_limit: Some(12_000),
+    name_limit: Some(128 - CODEX_PREFIX),
+    relisting: RelistBehavior::Never,
+    settling: SETTLING,
+    has_tool_search: true,
+    keeps_own_tools_loaded: true,
+    has_code_mode: false,
+};
 
 const CLAUDE_CODE: ClientProfile = ClientProfile {
     description_limit: Some(2048),
@@ -93,6 +158,8 @@ const CLAUDE_CODE: ClientProfile = ClientProfile {
     relisting: RelistBehavior::InTime,
     settling: SETTLING,
     has_tool_search: true,
+    keeps_own_tools_loaded: true,
+    has_code_mode: false,
 };
 
 /// Returns the profile of `client`, or the default if it is unknown.
@@ -128,6 +195,10 @@ mod tests {
         assert_eq!(of("claude-code", "1").relisting, RelistBehavior::InTime);
         assert_eq!(of("codex-mcp-client", "0.169.0").relisting, RelistBehavior::Never);
         assert_eq!(of("gemini-cli-mcp-client", "").name_limit, Some(49));
+        assert!(of("qwen-cli-mcp-client-workbench", "0.0.1").has_tool_search);
+        assert!(!of("Visual Studio Code - Insiders", "1.110.0").keeps_own_tools_loaded);
+        assert!(of("codex-mcp-client", "0.171.0").has_code_mode);
+        assert!(!of("codex-mcp-client", "0.170.9").has_code_mode);
     }
 
     #[test]

@@ -303,7 +303,7 @@ impl AgentSession {
         if let (Some(guest), Some(introduced)) = (&self.live.guest, self.introduced.get()) {
             guest.set_client(ClientSummary {
                 name: introduced.client.name.clone(),
-                has_tool_search: exposure.profile().has_tool_search,
+                has_tool_search: exposure.profile().hides_definitions(),
             });
         }
     }

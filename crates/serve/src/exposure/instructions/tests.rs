@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::exposure::ListMutability;
 use crate::exposure::activate;
-use crate::exposure::direct::Direct;
+use crate::exposure::direct::DIRECT;
 use crate::exposure::mode::{Instructions, Mode};
 use crate::exposure::search::Search;
 use crate::exposure::toolbox_mode::{ANSWER, LIST, LIST_AND_ANSWER};
@@ -37,7 +37,7 @@ fn short_instructions_are_complete() {
          toolboxes are in your tool list as <toolbox>__<server>__<tool>."
     );
     assert_eq!(
-        of(&config, &Direct),
+        of(&config, &DIRECT),
         "Toolboxes: dev (Files and version control). Their tools are in your tool list."
     );
 }

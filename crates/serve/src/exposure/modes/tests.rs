@@ -27,6 +27,8 @@ const fn known(relisting: RelistBehavior, has_tool_search: bool) -> ClientProfil
         relisting,
         settling: Duration::ZERO,
         has_tool_search,
+        keeps_own_tools_loaded: true,
+        has_code_mode: false,
     }
 }
 
@@ -42,6 +44,8 @@ fn given(mode: ToolMode, mutability: ListMutability) -> [(bool, bool, bool); 4] 
 }
 
 const IN_LIST: (bool, bool, bool) = (true, false, true);
+/// In the list once a toolbox is open; until then, signatures.
+const IN_LIST_OR_SIGNATURES: (bool, bool, bool) = (true, true, true);
 const IN_BOTH: (bool, bool, bool) = (true, true, true);
 const IN_BOTH_UNAWAITED: (bool, bool, bool) = (true, true, false);
 const IN_ANSWER: (bool, bool, bool) = (false, true, false);
@@ -50,8 +54,25 @@ const IN_ANSWER: (bool, bool, bool) = (false, true, false);
 fn auto_selects_the_delivery_that_each_client_supports() {
     assert_eq!(
         given(ToolMode::Auto, ListMutability::Mutable),
-        [IN_LIST, IN_ANSWER, IN_ANSWER, IN_BOTH_UNAWAITED]
+        [IN_LIST_OR_SIGNATURES, IN_ANSWER, IN_ANSWER, IN_BOTH_UNAWAITED]
     );
+}
+
+#[test]
+fn auto_lists_all_tools_if_the_client_keeps_them_out_of_the_context() {
+    let scripts = ClientProfile { has_code_mode: true, ..SEARCHES };
+    let hides_ours = ClientProfile { keeps_own_tools_loaded: false, ..SEARCHES };
+    for mutability in [ListMutability::Mutable, ListMutability::Fixed] {
+        let chosen = |client| *modes::selector_for(ToolMode::Auto)(mutability, client).traits();
+        let (scripted, hidden) = (chosen(&scripts), chosen(&hides_ours));
+        assert!(scripted.lists_server_tools && hidden.lists_server_tools);
+        assert_eq!(scripted.startup, Startup::UnlistedInBackground);
+        assert_eq!((scripted.has_instructions, hidden.has_instructions), (false, true));
+        assert!(!chosen(&SEARCHES).lists_server_tools || mutability == ListMutability::Mutable);
+    }
+    // A mode that the user chose is used in code mode, too.
+    let proxy = modes::selector_for(ToolMode::Proxy)(ListMutability::Mutable, &scripts).traits();
+    assert!(!proxy.lists_server_tools);
 }
 
 #[test]
