@@ -51,6 +51,9 @@ pub enum EntryForm {
     /// `type: local`, with program and arguments in one list
     /// (<https://opencode.ai/docs/mcp-servers>).
     CommandList,
+    /// Like `Plain`, with `alwaysLoadTools`: without it, Qwen Code hides the workbench's own tools
+    /// behind its tool search.
+    AlwaysLoaded,
     /// Like `Plain`, with `required`: without it, Codex leaves out a server that hasn't listed its
     /// tools after about a second.
     Required,
@@ -80,6 +83,8 @@ pub enum RemoteForm {
     Typed(&'static str),
     /// `httpUrl` and `headers`, as in Gemini CLI (<https://geminicli.com/docs/tools/mcp-server>).
     HttpUrl,
+    /// Like `HttpUrl`, with `alwaysLoadTools`, as in Qwen Code.
+    AlwaysLoadedHttpUrl,
     /// `serverUrl` and `headers`, as in Windsurf (<https://docs.windsurf.com/windsurf/cascade/mcp>).
     ServerUrl,
     /// `url` and `http_headers`, as in Codex (<https://developers.openai.com/codex/mcp>).

@@ -2,7 +2,8 @@
 //!
 //! No I/O: the functions map texts to texts. `client_file_editor` edits the servers of a file in
 //! any syntax and verifies that nothing else changes. `entry` builds the workbench's entry.
-//! `journal` records the changes and undoes them.
+//! `journal` records the changes and undoes them. `code_mode` adapts the workbench's configuration to
+//! the model of a client.
 
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use crate::authoring::setup::client_file_editor::{
 use mcp_workbench_config::syntax::document;
 
 pub mod client_file_editor;
+pub mod code_mode;
 pub mod entry;
 pub mod journal;
 mod json;

@@ -149,6 +149,30 @@ fn service_uses_an_earlier_login() {
 }
 
 #[test]
+fn code_mode_is_turned_off_for_a_model_that_codex_does_not_know() {
+    let set_up = |model: &str| {
+        let bench = TestEnvironment::new();
+        put(&bench, CURSOR, &servers(json!({ "files": fake(json!({ "tools": ["read_file"] })) })));
+        put(&bench, CODEX, &format!("model = \"{model}\"\n"));
+        let before = home(&bench);
+        let shown = bench.run_bare(["setup", "--dry-run"]).stdout;
+        setup(&bench);
+        let config: Value = serde_json::from_str(&text(&bench, CONFIG)).unwrap();
+        let again = bench.run_bare(["setup", "--yes"]);
+        assert!(again.stdout.contains("nothing to do"), "{again}");
+        assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
+        assert_eq!(home(&bench), before);
+        (shown, config["clients"].clone())
+    };
+    let (shown, clients) = set_up("llama3.3:70b");
+    assert!(shown.contains("Codex uses the model `llama3.3:70b`"), "{shown}");
+    assert_eq!(clients, json!({"codex-mcp-client": {"hasCodeMode": false}}));
+    let (shown, clients) = set_up("gpt-6.2-sol");
+    assert!(!shown.contains("Codex uses the model"), "{shown}");
+    assert_eq!(clients, Value::Null);
+}
+
+#[test]
 fn audit_log_is_turned_on_and_undone() {
     let bench = TestEnvironment::new();
     put(&bench, CURSOR, &servers(json!({ "files": fake(json!({ "tools": ["read_file"] })) })));

@@ -142,7 +142,8 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
     ClientApp {
         id: "qwen",
         title: "Qwen Code",
-        remote: Some(RemoteForm::HttpUrl),
+        remote: Some(RemoteForm::AlwaysLoadedHttpUrl),
+        entry: EntryForm::AlwaysLoaded,
         timeout: Some(TimeoutUnit::CallMilliseconds),
         has_bare_variables: true,
         env: EnvForm::Reference("$", ""),

@@ -21,6 +21,9 @@ pub fn stdio_entry(form: EntryForm, program: &str, args: &[String]) -> Value {
                 std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
             json!({ "type": "local", "command": words, "enabled": true })
         }
+        EntryForm::AlwaysLoaded => {
+            json!({ "command": program, "args": args, "alwaysLoadTools": true })
+        }
         EntryForm::Required => json!({ "command": program, "args": args, "required": true }),
         EntryForm::Extension => json!({
             "name": ENTRY_NAME,
@@ -41,6 +44,9 @@ pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
         RemoteForm::Plain => json!({ "url": url, "headers": headers }),
         RemoteForm::Typed(word) => json!({ "type": word, "url": url, "headers": headers }),
         RemoteForm::HttpUrl => json!({ "httpUrl": url, "headers": headers }),
+        RemoteForm::AlwaysLoadedHttpUrl => {
+            json!({ "httpUrl": url, "headers": headers, "alwaysLoadTools": true })
+        }
         RemoteForm::ServerUrl => json!({ "serverUrl": url, "headers": headers }),
         RemoteForm::HttpHeaders => {
             json!({ "url": url, "http_headers": headers, "required": true })
@@ -111,7 +117,7 @@ pub fn merge_entries(earlier: &Value, wanted: &Value) -> Value {
                     }
                 }
             }
-            ("env" | "env_vars" | "required", None) => {
+            ("env" | "env_vars" | "required" | "alwaysLoadTools", None) => {
                 merged.insert(key.clone(), value.clone());
             }
             _ => {}

@@ -65,6 +65,7 @@ fn each_client_keeps_its_servers_under_one_key() {
 fn stdio_entry_has_the_form_of_its_client() {
     for (form, expected) in [
         (EntryForm::Plain, json!({"command": "w", "args": ["a"]})),
+        (EntryForm::AlwaysLoaded, json!({"command": "w", "args": ["a"], "alwaysLoadTools": true})),
         (EntryForm::Stdio, json!({"type": "stdio", "command": "w", "args": ["a"]})),
         (EntryForm::Custom, json!({"source": "custom", "command": "w", "args": ["a"]})),
         (EntryForm::Local, json!({"type": "local", "command": "w", "args": ["a"], "tools": ["*"]})),

@@ -3,7 +3,6 @@
 //! `clients` finds the clients' files, `plan` computes the changes, `apply` makes them and writes a
 //! journal (`state_dir`), and `undo` reverts them.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -13,7 +12,7 @@ use crate::cli::access::locking::lock_writer::lock_added;
 use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::prompt::{confirm_lock, is_interactive};
 use crate::cli::onboarding::setup::plan::SetupPlan;
-use crate::cli::output::{CommandError, ContextSize, print};
+use crate::cli::output::{CommandError, print};
 use crate::cli::servers::running_workbenches::reload_running;
 
 mod apply;
@@ -138,7 +137,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     let done = apply::apply(global, &plan)?;
     let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
-    let starts: Result<BTreeMap<&str, ContextSize>, String> = written
+    let starts: Result<startup_size::StartupSizes, String> = written
         .map(|client| {
             let id = client.file.program.id;
             Ok((id, startup_size::measure_startup_size(&plan.config.location.path, id)?))

@@ -14,7 +14,7 @@ use mcp_workbench_core::backend::listing_reader::{self, ListKinds};
 use mcp_workbench_core::backend::server_quota::ServerQuota;
 use mcp_workbench_core::backend::{Era, PoolOptions, StderrTail};
 use mcp_workbench_core::catalog::{Listing, ToolDefinition};
-use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
+use mcp_workbench_names::{BUILTIN_TOOL_NAMES, ServerName, ServerRef, ToolboxName};
 use mcp_workbench_settings::{Limits, Protocol, ServerLimits, StdioLaunch};
 use mcp_workbench_wire::incoming::IncomingMessage;
 use mcp_workbench_wire::json::{self as raw_json, RawJson};
@@ -30,6 +30,14 @@ pub(crate) struct StdioClient {
     tools_changed: Arc<Notify>,
     stderr: StderrTail,
     drain: JoinHandle<()>,
+}
+
+/// The definitions and instructions that a workbench shows a client at startup.
+pub(crate) struct StartupSize {
+    /// Of the instructions and all tools.
+    pub(crate) bytes: usize,
+    /// `true` if tools of the workbench itself are listed, such as `open_toolbox`.
+    pub(crate) has_own_tools: bool,
 }
 
 impl StdioClient {
@@ -59,14 +67,14 @@ impl StdioClient {
         Ok(Self { process, connection, handshake, quota, tools_changed, stderr, drain })
     }
 
-    /// Returns the number of bytes of the instructions and tools that a server shows a client of
-    /// this name and version at startup.
-    pub(crate) async fn startup_bytes(
+    /// Returns the size of the instructions and tools that a workbench shows a client of this name
+    /// and version at startup.
+    pub(crate) async fn startup_size(
         launch: &StdioLaunch,
         options: &PoolOptions,
         tasks: &TaskTracker,
         (name, version): (&str, &str),
-    ) -> Result<usize, String> {
+    ) -> Result<StartupSize, String> {
         let running = SpawnedServer::spawn(launch, options, tasks).await?;
         let params = [
             ("protocolVersion", &RawJson::encode(&"2025-06-18")),
@@ -82,13 +90,17 @@ impl StdioClient {
         let hello = ask("initialize", &params).await?;
         running.connection.notify("notifications/initialized", None);
         let tools = ask("tools/list", &[]).await?;
-        let tools = tools["tools"].as_array().into_iter().flatten();
-        let tools: usize = tools.map(|tool| tool.to_string().len()).sum();
+        let tools: Vec<&Value> = tools["tools"].as_array().into_iter().flatten().collect();
+        let has_own_tools = tools
+            .iter()
+            .filter_map(|tool| tool["name"].as_str())
+            .any(|name| BUILTIN_TOOL_NAMES.contains(&name));
+        let tools: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
         let instructions = hello["instructions"].as_str().map_or(0, str::len);
         running.connection.close_input();
         running.process.end().await;
         running.drain.abort();
-        Ok(tools + instructions)
+        Ok(StartupSize { bytes: tools + instructions, has_own_tools })
     }
 
     pub(crate) fn instructions(&self) -> String {

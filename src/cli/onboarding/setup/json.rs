@@ -1,6 +1,5 @@
 //! The JSON output of `setup`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,6 +8,7 @@ use crate::authoring::service::ServiceManager;
 use crate::cli::onboarding::setup::apply::ApplyOutcome;
 use crate::cli::onboarding::setup::client_plan::ClientPlan as Planned;
 use crate::cli::onboarding::setup::plan::SetupPlan;
+use crate::cli::onboarding::setup::startup_size::StartupSizes;
 use crate::cli::onboarding::toolbox_proposal::{ToolboxProposal, ToolboxRow};
 use crate::cli::output::ContextSize;
 
@@ -53,7 +53,7 @@ struct Client<'a> {
     problem: Option<&'a str>,
     /// The tool definitions of the servers that the workbench replaces.
     size_before: ContextSize,
-    /// The tool definitions and instructions that the client now reads at startup.
+    /// The tool definitions and instructions that the client's model now reads at startup.
     #[serde(skip_serializing_if = "Option::is_none")]
     size_now: Option<ContextSize>,
 }
@@ -74,7 +74,7 @@ struct Unreadable<'a> {
 impl<'a> SetupReport<'a> {
     pub(super) fn new(
         plan: &'a SetupPlan,
-        done: Option<(&'a ApplyOutcome, Option<&BTreeMap<&str, ContextSize>>)>,
+        done: Option<(&'a ApplyOutcome, Option<&StartupSizes>)>,
     ) -> Self {
         let failed = |index| {
             let failed = done.iter().flat_map(|(done, _)| &done.failed);
@@ -83,7 +83,7 @@ impl<'a> SetupReport<'a> {
         let clients = plan.clients.iter().enumerate();
         let sizes = done.and_then(|(_, starts)| starts);
         let clients = clients.map(|(index, planned)| Client {
-            size_now: sizes.and_then(|sizes| sizes.get(planned.file.program.id).copied()),
+            size_now: sizes.and_then(|sizes| sizes.get(planned.file.program.id).copied()?),
             ..client(planned, failed(index))
         });
         let unreadable = plan.unreadable.iter();

@@ -10,6 +10,7 @@ use crate::authoring::import::{
     SecretExtractor, SourceFile, collect_user_candidates, has_servers,
 };
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
+use crate::authoring::setup::code_mode::{unknown_codex_model, without_codex_code_mode};
 use crate::authoring::setup::entry::is_workbench_entry;
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{add_audit_log, audit_log};
@@ -37,6 +38,8 @@ pub(super) struct SetupPlan {
     /// `false` if the workbench would have no server. Then nothing is changed.
     pub(super) has_servers: bool,
     pub(super) clients: Vec<ClientPlan>,
+    /// The model of Codex for which the configuration turns off its code mode.
+    pub(super) without_code_mode: Option<String>,
     /// The client's title, path and error of each unreadable file.
     pub(super) unreadable: Vec<(&'static str, String, String)>,
     pub(super) shared: Option<ServicePlan>,
@@ -139,6 +142,13 @@ impl SetupPlan {
         let remarks = remarks(planned.findings, &clients.carried);
         let has_service = service || found.journal.service.is_some();
         let (config, shared) = found.with_service(planned.text, has_servers && has_service)?;
+        let unknown_model = found.unknown_codex_model().filter(|_| has_servers);
+        let without_code_mode =
+            unknown_model.and_then(|model| Some((model, without_codex_code_mode(&config)?)));
+        let (without_code_mode, config) = match without_code_mode {
+            Some((model, config)) => (Some(model), config),
+            None => (None, config),
+        };
         let is_stored = |name: &str| secrets.values().any(|(stored, _)| stored == name);
         let entry_of = EntryBuilder {
             program: program(),
@@ -171,6 +181,7 @@ impl SetupPlan {
             },
             has_servers,
             clients,
+            without_code_mode,
             unreadable: found.unreadable,
             shared,
             journal: found.journal,
@@ -252,6 +263,11 @@ impl FoundFiles {
 
     fn client_ids(&self) -> impl Iterator<Item = &'static str> {
         self.clients.iter().map(|file| file.program.id)
+    }
+
+    fn unknown_codex_model(&self) -> Option<String> {
+        let mut files = self.clients.iter().filter(|file| file.program.id == "codex");
+        files.find_map(|file| unknown_codex_model(file.text.as_deref()?))
     }
 
     /// Collects the servers, and all secrets: those of the clients and the known ones.

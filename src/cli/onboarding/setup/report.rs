@@ -1,15 +1,14 @@
 //! The text output of `setup`: the plan and the outcome.
 
-use std::collections::BTreeMap;
-
 use crate::authoring::service::ServiceManager;
 use crate::cli::onboarding::proposal_report::{finding_text, proposal_table};
 use crate::cli::onboarding::setup::apply::ApplyOutcome;
 use crate::cli::onboarding::setup::client_plan::ClientPlan;
 use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::onboarding::setup::service_plan::ServicePlan;
+use crate::cli::onboarding::setup::startup_size::StartupSizes;
 use crate::cli::onboarding::setup::state_dir;
-use crate::cli::output::{Align, ContextSize, Table, escape_to_line, format_count, number};
+use crate::cli::output::{Align, Table, escape_to_line, format_count, number};
 
 pub(super) fn plan(plan: &SetupPlan) -> String {
     let mut sections = Vec::new();
@@ -42,6 +41,13 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         sections.push(format!(
             "Calls are recorded in `{}` (readable only by you) for `mcp-workbench stats`",
             escape_to_line(&file)
+        ));
+    }
+    if let Some(model) = &plan.without_code_mode {
+        sections.push(format!(
+            "Codex uses the model `{}`, which gets its tools without code mode: \
+             `clients.codex-mcp-client` in `{file}` says so",
+            escape_to_line(model)
         ));
     }
     if !plan.imported.rules.is_empty() {
@@ -166,11 +172,11 @@ fn indented(why: &str) -> String {
 }
 
 /// `starts` has the size of the definitions that each client now reads at startup, by client ID, or
-/// the error of measuring it.
+/// the error of measuring it. Clients that keep them out of their model's context have none.
 pub(super) fn outcome_text(
     plan: &SetupPlan,
     done: &ApplyOutcome,
-    starts: Result<&BTreeMap<&str, ContextSize>, &String>,
+    starts: Result<&StartupSizes, &String>,
     is_locked: bool,
 ) -> String {
     let mut sections = Vec::new();
@@ -217,19 +223,17 @@ pub(super) fn outcome_text(
     sections.join("\n\n")
 }
 
-fn savings(
-    plan: &SetupPlan,
-    done: &ApplyOutcome,
-    starts: &BTreeMap<&str, ContextSize>,
-) -> Option<String> {
-    let now = |client: &ClientPlan| starts.get(client.file.program.id).copied().unwrap_or_default();
+fn savings(plan: &SetupPlan, done: &ApplyOutcome, starts: &StartupSizes) -> Option<String> {
+    let size = |client: &ClientPlan| starts.get(client.file.program.id).copied().flatten();
+    let now = |client: &ClientPlan| size(client).unwrap_or_default();
     let mut table = Table::new([
         ("Client", Align::Left),
         ("Tokens before", Align::Right),
         ("Tokens now", Align::Right),
     ]);
     let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
-    let with_servers: Vec<&ClientPlan> = written.filter(|client| client.size.bytes() > 0).collect();
+    let with_servers: Vec<&ClientPlan> =
+        written.filter(|client| client.size.bytes() > 0 && size(client).is_some()).collect();
     for client in &with_servers {
         table.row([
             client.file.program.title.to_owned(),
@@ -241,13 +245,22 @@ fn savings(
         .iter()
         .map(|client| (client.file.program.title, client.size.tokens(), now(client).tokens()));
     let remark = costs_more(sizes);
-    (!with_servers.is_empty()).then(|| {
+    let estimate = (!with_servers.is_empty()).then(|| {
         format!(
             "{table}\n\nEstimated tokens that a client reads at the start of each session. Before: \
              the tool definitions of the replaced servers. Now: the workbench's own definitions \
              and instructions.{remark}"
         )
-    })
+    });
+    let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
+    let hidden = written.filter(|client| client.size.bytes() > 0 && size(client).is_none());
+    let mut hidden: Vec<&str> = hidden.map(|client| client.file.program.title).collect();
+    hidden.dedup();
+    let hidden = joined(&hidden).map(|titles| {
+        format!("Tool definitions stay out of the model's context in {titles}, as before.")
+    });
+    let sections: Vec<String> = estimate.into_iter().chain(hidden).collect();
+    (!sections.is_empty()).then(|| sections.join("\n\n"))
 }
 
 /// Names the clients that read more tokens now than before. Takes the title and both numbers.
@@ -255,15 +268,20 @@ fn costs_more<'a>(clients: impl Iterator<Item = (&'a str, usize, usize)>) -> Str
     let mut dear: Vec<&str> =
         clients.filter(|(_, before, now)| before < now).map(|(title, _, _)| title).collect();
     dear.dedup();
-    let titles = match dear.split_last() {
-        None => return String::new(),
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, first)) => format!("{} and {last}", first.join(", ")),
-    };
+    let Some(titles) = joined(&dear) else { return String::new() };
     format!(
         " With this few tools it costs more than it saves in {titles}; it pays off from a few \
          dozen tools."
     )
+}
+
+/// Joins titles as in a sentence. `None` if there are none.
+fn joined(titles: &[&str]) -> Option<String> {
+    let (last, first) = titles.split_last()?;
+    if first.is_empty() {
+        return Some((*last).to_owned());
+    }
+    Some(format!("{} and {last}", first.join(", ")))
 }
 
 #[cfg(test)]
