@@ -145,7 +145,10 @@ fn malformed_pointers_are_refused_before_the_call() {
         for select in [json!(["items"]), json!(["/~2"]), json!(many), json!([1]), json!({"a": 1})] {
             let answer = use_record(&agent, "{}", select);
             assert!(answer.is_tool_error());
-            said.push(answer.text());
+            // `activate` answers in JSON.
+            let text = answer.text();
+            let outcome: Value = serde_json::from_str(&text).unwrap_or_default();
+            said.push(outcome["error"].as_str().unwrap_or(&text).to_owned());
         }
         insta::allow_duplicates! { insta::assert_snapshot!(said.join("\n")) }
         assert_eq!(methods(&bench, "tools/call"), 0);

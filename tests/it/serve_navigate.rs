@@ -502,7 +502,7 @@ fn steps_are_reported_as_progress() {
     assert_eq!(
         messages,
         [
-            "tool: postgres.query (by ranker; score 0.85)",
+            "tool: postgres.query (by ranker; score 0.85, ahead by 0.78)",
             "parameters: none (by agent)",
             "execution: postgres.query",
         ]

@@ -113,34 +113,36 @@ fn rules_confirmation_and_audit_apply_to_calls_of_stored_tools() {
         .set("agentPolicies", json!({"ann": policy}))
         .set("dangerousTools", json!(["speech:say"]))
         .set("audit", json!({"file": "audit.jsonl"}));
-    let before = started(&bench);
-    let agent = bench
-        .agent_with(["--agent", "ann"])
-        .with_reply(QUESTION, json!({"action": "decline"}))
-        .begin(false, json!({"elicitation": {}}));
-    assert_eq!(agent.tool_names(), ["say", "count"]);
-    assert_eq!(started(&bench), before);
+    let ann = ["--agent", "ann"];
+    for over_http in [false, true] {
+        let before = started(&bench);
+        let agent =
+            if over_http { Agent::over_http(bench.http_with(ann)) } else { bench.agent_with(ann) };
+        let agent = agent
+            .with_reply(QUESTION, json!({"action": "decline"}))
+            .begin(false, json!({"elicitation": {}}));
+        assert_eq!(agent.tool_names(), ["say", "count"]);
+        assert_eq!(started(&bench), before);
 
-    // A forbidden tool is like one that doesn't exist, and its server doesn't start.
-    let text = |name: &str| agent.call(name, json!({"text": "x"})).text().replace(name, "NAME");
-    assert_eq!(text("hum"), text("hur"));
-    let used = agent.use_tool(["music", "hummer", "hum"], json!({"text": "x"}));
-    assert!(used.is_tool_error(), "{used:?}");
-    assert_eq!(started(&bench), before);
+        // A forbidden tool is like one that doesn't exist, and its server doesn't start.
+        let text = |name: &str| agent.call(name, json!({"text": "x"})).text().replace(name, "NAME");
+        assert_eq!(text("hum"), text("hur"));
+        let used = agent.use_tool(["music", "hummer", "hum"], json!({"text": "x"}));
+        assert!(used.is_tool_error(), "{used:?}");
+        assert_eq!(started(&bench), before);
 
-    let declined = agent.call("say", json!({"text": "x"}));
-    assert!(declined.is_tool_error() && declined.text().contains("the user declined"));
-    agent.next_request(QUESTION);
-    let calls = agent.call("count", json!({})).structured()["calls"]["say"].clone();
-    assert_eq!(calls, Value::Null, "a declined call reached the server");
-    agent.close_stdin();
-    agent.wait_exit(DEADLINE);
+        let declined = agent.call("say", json!({"text": "x"}));
+        assert!(declined.is_tool_error() && declined.text().contains("the user declined"));
+        agent.next_request(QUESTION);
+        let calls = agent.call("count", json!({})).structured()["calls"]["say"].clone();
+        assert_eq!(calls, Value::Null, "a declined call reached the server");
+    }
     let lines = fs::read_to_string(bench.path("audit.jsonl")).expect("an audit log");
     let of = |tool: &str| {
         let has_it = |line: &&str| line.contains(&format!("\"tool\":\"{tool}\""));
         lines.lines().filter(has_it).count()
     };
-    assert_eq!((of("say"), of("count")), (1, 1), "{lines}");
+    assert_eq!((of("say"), of("count")), (2, 2), "{lines}");
 }
 
 // invariant: unreviewed-is-hidden

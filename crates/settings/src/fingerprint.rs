@@ -256,6 +256,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(fingerprint(&config("a")), "ce07d46bd52a");
+        assert_eq!(fingerprint(&config("a")), "dc725c4ee7a3");
     }
 }

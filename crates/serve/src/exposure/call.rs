@@ -177,7 +177,8 @@ pub(super) async fn call_tool(
     let ModeTraits { delivery, own_tools_depend_on, .. } = exposure.mode(request.lists).traits();
     let has_signatures =
         *delivery == ToolDelivery::List && *own_tools_depend_on == OwnToolsInput::KnownTools;
-    let opens = called_by == CallRoute::ItsName || !has_signatures;
+    let is_by_name = matches!(called_by, CallRoute::ItsName);
+    let opens = is_by_name || !has_signatures;
     // Small boxes are cheaper than one large one: the allocator has small blocks ready.
     let called = Box::pin(exposure.gateway.calls().call(
         tool,
@@ -213,7 +214,7 @@ pub(super) async fn call_tool(
     };
     let outcome = prepare_result(exposure, tool, select, outcome, request.context).await;
     // What an app does must not add tools to the model's list.
-    let is_of_app = matches!(called_by, CallRoute::ItsName)
+    let is_of_app = is_by_name
         && apps::may_be_call_of_app(exposure, &exposure.gateway.snapshot(), tool, request.name);
     let opened = (opens && !is_of_app).then(|| tool.toolbox.clone());
     ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }

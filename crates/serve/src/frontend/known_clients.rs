@@ -84,14 +84,14 @@ const KNOWN: [KnownClient; 11] = [
     KnownClient {
         // 0.24 ignores list changes. It hides tools behind its tool search, unless the entry of
         // the workbench has `alwaysLoadTools`, which `setup` writes. Longer results are saved to a
-        // file. Names over 64 characters get a hash suffix.
+        // file. Names over 63 characters are cut.
         name: "qwen-cli-mcp-client",
         since: [0, 0, 0],
         profile: ClientProfile {
             description_limit: None,
             instructions_limit: Some(30_000),
             answer_limit: Some(25_000),
-            name_limit: Some(64 - QWEN_PREFIX),
+            name_limit: Some(63 - QWEN_PREFIX),
             relisting: RelistBehavior::Never,
             settling: SETTLING,
             has_tool_search: true,
