@@ -214,7 +214,7 @@ run_suites() {
     heading "first command of the README"
     cargo run --quiet -- demo | tail -n 20
     heading "packages"
-    scripts/packages.sh --light
+    BINARY=target/debug/mcp-workbench scripts/packages.sh --light
     if [ "${CI:-}" = true ]; then
         heading "fuzzing"
         scripts/fuzz.sh 60
