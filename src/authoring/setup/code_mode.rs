@@ -8,24 +8,26 @@ use mcp_workbench_config::syntax::document;
 /// The name with which Codex introduces itself to servers.
 const CODEX: &str = "codex-mcp-client";
 
-/// Returns the model in a `config.toml` of Codex, unless it is one of Codex's own models. Codex has
-/// no settings for other models, and puts the definitions of all tools into their context.
-pub fn unknown_codex_model(text: &str) -> Option<String> {
+/// The only one of Codex's own models that finds tools with a search instead.
+const SEARCHING_MODEL: &str = "gpt-5.5";
+
+/// Returns the model in a `config.toml` of Codex if it has no code mode: it isn't one of Codex's own
+/// models, so Codex puts the definitions of all tools into its context, or it is `gpt-5.5`.
+pub fn codex_model_without_code_mode(text: &str) -> Option<String> {
     let tree = document::toml::parse(text).ok()?;
     let model = Value::from(tree).get("model")?.as_str()?.to_owned();
     // A gateway's name can come first: `openai/gpt-6.2-sol`.
     let name = model.rsplit('/').next().unwrap_or(&model);
-    let is_known =
+    let is_own =
         name.starts_with("codex-") || (name.starts_with("gpt-") && !name.starts_with("gpt-oss"));
-    (!is_known).then_some(model)
+    (!is_own || name == SEARCHING_MODEL).then_some(model)
 }
 
-/// Says in a configuration that Codex has no code mode, unless it says something about Codex already.
-/// Returns `None` if nothing changes.
+/// Sets `hasCodeMode` to `false` for Codex in a configuration. Returns `None` if the configuration is
+/// invalid or has settings for Codex already.
 pub fn without_codex_code_mode(text: &str) -> Option<String> {
     let tree = document::parse_jsonc(document::strip_bom(text)).ok()?;
-    let is_said = Value::from(tree).pointer(&format!("/clients/{CODEX}")).is_some();
-    if is_said {
+    if Value::from(tree).pointer(&format!("/clients/{CODEX}")).is_some() {
         return None;
     }
     insert_json(text, "clients", CODEX, &json!({"hasCodeMode": false}))
@@ -36,14 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_models_of_codex_are_known() {
-        let model = |text: &str| unknown_codex_model(text);
-        for known in ["gpt-6.2-sol", "gpt-5.5", "openai/gpt-5.5", "codex-mini-latest"] {
-            assert_eq!(model(&format!("model = \"{known}\"\n")), None, "{known}");
+    fn most_models_of_codex_have_code_mode() {
+        let model = |text: &str| codex_model_without_code_mode(text);
+        for with in ["gpt-6.2-sol", "gpt-5.6-luna", "openai/gpt-6.2-sol", "codex-mini-latest"] {
+            assert_eq!(model(&format!("model = \"{with}\"\n")), None, "{with}");
         }
-        for unknown in ["llama3.3:70b", "gpt-oss:20b", "openai/gpt-oss-120b", ""] {
-            let text = format!("model = \"{unknown}\" # mine\n[tui]\nmodel = \"gpt-5.5\"\n");
-            assert_eq!(model(&text).as_deref(), Some(unknown));
+        for without in ["gpt-5.5", "openai/gpt-5.5", "llama3.3:70b", "openai/gpt-oss-120b", ""] {
+            let text = format!("model = \"{without}\" # mine\n[tui]\nmodel = \"gpt-6.2-sol\"\n");
+            assert_eq!(model(&text).as_deref(), Some(without));
         }
         for without in ["", "[profiles.local]\nmodel = \"llama3\"\n", "model = 3\n", "model = ["] {
             assert_eq!(model(without), None, "{without}");

@@ -62,11 +62,12 @@ pub const CONFIDENT_MARGIN: f32 = 0.14;
 const NAME_WEIGHT: f32 = 0.2;
 /// The rank that a tool gains if the query is its name. No other difference is as large.
 const CALLED_WEIGHT: f32 = 1.0;
-/// The rank and score that a tool loses if its name is about another operation than the query, and
-/// those that it loses if its name has the opposite of a word. A query of more than [`MAX_STEP`]
-/// words probably asks for several operations, so it has no penalty. Measured in
-/// `tests/eval/README.md`.
+/// The rank and score that a tool loses if its name is about another operation than the query. A
+/// query of more than [`MAX_STEP`] words probably asks for several operations, so it has no
+/// penalty. Measured in `tests/eval/README.md`.
 const OPERATION_MISMATCH_PENALTY: f32 = 0.15;
+/// The rank and score that a tool loses if its name has the opposite of a word of the query, such as
+/// `unmute`. It replaces the other penalty.
 const OPPOSITE_PENALTY: f32 = 0.25;
 const MAX_STEP: usize = 12;
 
@@ -161,9 +162,8 @@ pub fn is_unrequested_delete(name: &str, text: &str) -> bool {
         && !OperationSet::of_text(&text).has(Operation::Delete)
 }
 
-/// The meaning of a tool's texts, and without all but the first sentence of its description, if
-/// there are more. A long description is about more than a query can ask for, and a short query is
-/// nearer to the start.
+/// Embeddings of a tool's server, name and description: with the whole description and, if it has
+/// several sentences, with only the first. A short query is often nearer to the first sentence.
 #[derive(Debug)]
 struct ToolMeaning {
     whole: TextEmbedding,

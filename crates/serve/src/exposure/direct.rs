@@ -35,7 +35,8 @@ const AT_ONCE: ModeTraits = ModeTraits {
 pub(crate) struct Direct(ModeTraits);
 
 impl Direct {
-    /// Returns the tools that lead to tools which the list lacks.
+    /// Returns the workbench's own tools, if tools of servers are missing from the list or search is
+    /// configured.
     fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
         let never_relists = ctx.exposure.profile().relisting == RelistBehavior::Never;
         let may_lack_tools = never_relists || self.0.startup == Startup::UnlistedInBackground;

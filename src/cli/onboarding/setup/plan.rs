@@ -10,7 +10,7 @@ use crate::authoring::import::{
     SecretExtractor, SourceFile, collect_user_candidates, has_servers,
 };
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
-use crate::authoring::setup::code_mode::{unknown_codex_model, without_codex_code_mode};
+use crate::authoring::setup::code_mode::{codex_model_without_code_mode, without_codex_code_mode};
 use crate::authoring::setup::entry::is_workbench_entry;
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{add_audit_log, audit_log};
@@ -142,9 +142,9 @@ impl SetupPlan {
         let remarks = remarks(planned.findings, &clients.carried);
         let has_service = service || found.journal.service.is_some();
         let (config, shared) = found.with_service(planned.text, has_servers && has_service)?;
-        let unknown_model = found.unknown_codex_model().filter(|_| has_servers);
+        let model = found.codex_model_without_code_mode().filter(|_| has_servers);
         let without_code_mode =
-            unknown_model.and_then(|model| Some((model, without_codex_code_mode(&config)?)));
+            model.and_then(|model| Some((model, without_codex_code_mode(&config)?)));
         let (without_code_mode, config) = match without_code_mode {
             Some((model, config)) => (Some(model), config),
             None => (None, config),
@@ -265,9 +265,9 @@ impl FoundFiles {
         self.clients.iter().map(|file| file.program.id)
     }
 
-    fn unknown_codex_model(&self) -> Option<String> {
+    fn codex_model_without_code_mode(&self) -> Option<String> {
         let mut files = self.clients.iter().filter(|file| file.program.id == "codex");
-        files.find_map(|file| unknown_codex_model(file.text.as_deref()?))
+        files.find_map(|file| codex_model_without_code_mode(file.text.as_deref()?))
     }
 
     /// Collects the servers, and all secrets: those of the clients and the known ones.

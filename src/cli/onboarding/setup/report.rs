@@ -45,8 +45,8 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
     }
     if let Some(model) = &plan.without_code_mode {
         sections.push(format!(
-            "Codex uses the model `{}`, which gets its tools without code mode: \
-             `clients.codex-mcp-client` in `{file}` says so",
+            "Codex uses the model `{}`, which has no code mode, so `clients.codex-mcp-client` in \
+             `{file}` sets `hasCodeMode` to `false`",
             escape_to_line(model)
         ));
     }
