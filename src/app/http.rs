@@ -56,7 +56,7 @@ pub async fn serve_http(
         ..options
     };
     let draining = CancellationToken::new();
-    let caller = Caller { agent: default_access.agent.clone(), toolbox: None };
+    let caller = Caller { agent: default_access.agent.clone(), ..Caller::default() };
     let over_http =
         HttpLifecycle { endpoint_url: address, draining: draining.clone(), certificates };
     serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {

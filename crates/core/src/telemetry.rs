@@ -63,7 +63,7 @@ pub use crate::telemetry::quota::{QuotaKind, QuotaOwner, QuotaUsage};
 pub use crate::telemetry::read_guard::PrimitiveReadGuard;
 pub use crate::telemetry::redaction::Redactor;
 pub use crate::telemetry::redaction::{
-    SecretName, SecretReplacer, contains_secret, has_literal_secret, is_secret_name,
+    SecretName, SecretReplacer, contains_secret, drop_secrets, has_literal_secret, is_secret_name,
     is_secret_variable, learn_secrets, normalize_secret_name, redact_argument, url_password,
 };
 pub use crate::telemetry::server_metrics::ServerMetrics;

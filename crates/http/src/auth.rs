@@ -77,6 +77,34 @@ struct AuthRules {
     /// Cancelled when a token is no longer configured. In the order of [`AuthConfig::all_tokens`].
     revoked: Vec<CancellationToken>,
     jwt: Option<JwtValidator>,
+    /// `true` if servers get exchanged tokens.
+    has_exchanges: bool,
+}
+
+/// The agent of a request, and how long its credential is valid.
+struct Authenticated {
+    agent: Option<AgentName>,
+    lifetime: CredentialLifetime,
+    /// The agent's token, if it can be exchanged for tokens of servers.
+    token: Option<SubjectToken>,
+}
+
+struct SubjectToken {
+    /// Identifies the holder.
+    subject: Arc<str>,
+    value: String,
+    /// In seconds since the Unix epoch.
+    expires: u64,
+}
+
+impl Authenticated {
+    fn new(agent: Option<AgentName>, lifetime: CredentialLifetime) -> Self {
+        Self { agent, lifetime, token: None }
+    }
+
+    fn without_end(agent: Option<AgentName>) -> Self {
+        Self::new(agent, CredentialLifetime::default())
+    }
 }
 
 impl Authenticator {
@@ -109,12 +137,19 @@ impl Authenticator {
         let rules = self.rules(config);
         let resource = rules.resource(head);
         match self.authenticate_agent(&rules, presented, &resource, holder_in(head)).await {
-            Ok((agent, lifetime)) => {
+            Ok(Authenticated { agent, lifetime, token }) => {
                 if let Some(agent) = &agent {
                     require_known_agent(agent, config).map_err(AccessDenied::reply)?;
                     self.meet(agent);
                 }
-                Ok((Caller { agent, toolbox: None }, lifetime))
+                let subject = token.map(|token| {
+                    let SubjectToken { subject, value, expires } = token;
+                    let audience = rules.jwt.as_ref().map(|jwt| jwt.config.audience.as_slice());
+                    let audience = audience.unwrap_or_default();
+                    self.gateways.present_token(&subject, &value, expires, audience);
+                    subject
+                });
+                Ok((Caller { agent, toolbox: None, subject }, lifetime))
             }
             Err(denied) => Err(resource.refuse(denied)),
         }
@@ -149,15 +184,15 @@ impl Authenticator {
         presented: PresentedToken,
         resource: &ProtectedResource<'_>,
         holder: Option<&ClientCertificate>,
-    ) -> Result<(Option<AgentName>, CredentialLifetime), AuthError> {
+    ) -> Result<Authenticated, AuthError> {
         // A certificate counts as a token of its agent. A token sent with it must be the same
         // agent's.
         let certified = agent_of_certificate(holder)?;
         let Some(auth) = &rules.auth else {
             return match certified {
-                Some((agent, lifetime)) => Ok((Some(agent), lifetime)),
+                Some((agent, lifetime)) => Ok(Authenticated::new(Some(agent), lifetime)),
                 None if self.default_access.serves_anonymous => {
-                    Ok((self.default_access.agent.clone(), CredentialLifetime::default()))
+                    Ok(Authenticated::without_end(self.default_access.agent.clone()))
                 }
                 None => Err(AuthError::Missing),
             };
@@ -165,24 +200,26 @@ impl Authenticator {
         match presented {
             PresentedToken::Absent => {
                 match (certified, &auth.anonymous, &self.default_access.agent) {
-                    (Some((agent, lifetime)), ..) => Ok((Some(agent), lifetime)),
+                    (Some((agent, lifetime)), ..) => Ok(Authenticated::new(Some(agent), lifetime)),
                     (None, AnonymousPolicy::Refused, _) => Err(AuthError::Missing),
                     (None, AnonymousPolicy::Nameless, named) => {
-                        Ok((named.clone(), CredentialLifetime::default()))
+                        Ok(Authenticated::without_end(named.clone()))
                     }
                     (None, AnonymousPolicy::Named(_), Some(named))
                     | (None, AnonymousPolicy::Named(named), None) => {
-                        Ok((Some(named.clone()), CredentialLifetime::default()))
+                        Ok(Authenticated::without_end(Some(named.clone())))
                     }
                 }
             }
             PresentedToken::Other => Err(AuthError::Missing),
             PresentedToken::Malformed => Err(AuthError::Malformed),
             PresentedToken::Token(token) => {
-                let (agent, lifetime) = Box::pin(rules.token(auth, &token, resource)).await?;
+                let holder = Box::pin(rules.token(auth, &token, resource)).await?;
                 match certified {
-                    Some((other, _)) if other != agent => Err(AuthError::CertificateMismatch),
-                    _ => Ok((Some(agent), lifetime)),
+                    Some((other, _)) if Some(&other) != holder.agent.as_ref() => {
+                        Err(AuthError::CertificateMismatch)
+                    }
+                    _ => Ok(holder),
                 }
             }
         }
@@ -220,9 +257,16 @@ impl Authenticator {
         let revoked = tokens.map(|(token, is_operators)| {
             old.revoked_with(token, is_operators).cloned().unwrap_or_default()
         });
-        let made =
-            Arc::new(AuthRules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
+        let made = Arc::new(AuthRules {
+            auth: config.auth.clone(),
+            revoked: revoked.collect(),
+            jwt,
+            has_exchanges: config.servers().any(|(_, server)| server.launch.has_exchange()),
+        });
         old.revoke_removed_tokens(&made);
+        if before.is_some_and(|before| before.revoked.is_cancelled()) || !made.has_exchanges {
+            self.gateways.forget_callers();
+        }
         *rules = Some((config, Arc::clone(&made)));
         made
     }
@@ -246,14 +290,20 @@ impl AuthRules {
         auth: &AuthConfig,
         token: &str,
         resource: &ProtectedResource<'_>,
-    ) -> Result<(AgentName, CredentialLifetime), AuthError> {
+    ) -> Result<Authenticated, AuthError> {
         if let Some((index, agent)) = find_token(&auth.tokens, token) {
             let lifetime =
                 CredentialLifetime { expires_at: None, revoked: self.revoked.get(index).cloned() };
-            return Ok((agent.clone(), lifetime));
+            return Ok(Authenticated::new(Some(agent.clone()), lifetime));
         }
         let Some(jwt) = &self.jwt else { return Err(AuthError::Invalid) };
-        jwt.validate(token, resource.of_toolbox().as_deref()).await
+        let holder = jwt.validate(token, resource.of_toolbox().as_deref()).await?;
+        let token = holder.subject.filter(|_| self.has_exchanges).map(|subject| SubjectToken {
+            subject,
+            value: token.to_owned(),
+            expires: holder.expires,
+        });
+        Ok(Authenticated { token, ..Authenticated::new(Some(holder.agent), holder.lifetime) })
     }
 
     /// Returns the signal for the removal of a token, unless its agent or role has changed.

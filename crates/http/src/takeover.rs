@@ -19,6 +19,7 @@ use crate::headers::SESSION;
 use crate::response::{HttpError, bad_request};
 use crate::server::{HttpServer, RequestScope};
 use crate::sessions::{HttpSession, first_number_of_epoch};
+use mcp_workbench_core::gateway::Caller;
 use mcp_workbench_core::state::{self, Capacity, RecordKey, SessionKey, StateRecord};
 use mcp_workbench_core::telemetry::Event;
 use mcp_workbench_serve::frontend::session::creation;
@@ -119,7 +120,8 @@ async fn find(
         _ => None,
     };
     let is_callers = |record: &Arc<state::SessionRecord>| {
-        (&record.agent, &record.toolbox) == (&who.caller.agent, &who.caller.toolbox)
+        let Caller { agent, toolbox, subject } = &who.caller;
+        (&record.agent, &record.toolbox, &record.subject) == (agent, toolbox, subject)
             && record.introduction.is_some()
     };
     let record = found.filter(is_callers).ok_or_else(|| {

@@ -49,6 +49,9 @@ pub(crate) fn configured_client(
     let secret = target.oauth.client_secret.clone();
     let method = match (&target.oauth.grant, &secret) {
         (GrantType::PrivateKeyJwt { .. }, _) => TokenEndpointAuthMethod::PrivateKeyJwt,
+        (GrantType::TokenExchange(exchange), _) if exchange.key.is_some() => {
+            TokenEndpointAuthMethod::PrivateKeyJwt
+        }
         (_, None) => TokenEndpointAuthMethod::None,
         (_, Some(_)) => with_secret(authority),
     };

@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::attempt_record::{AttemptRecord, TIMEOUT as UNTIL_AGREED};
+use crate::caller_tokens::CallerTokens;
+use crate::issuer::Issuers;
 use crate::pkce;
 use crate::record::LoginRecord;
 use crate::store::{FileStore, LoginStore, MemoryStore, RecordLockGuard, TIMEOUT};
@@ -32,6 +34,8 @@ pub(crate) struct LoginContext {
     /// Tasks that shutdown waits for.
     tokens: TaskTracker,
     event: Box<dyn Fn(LoginEvent<'_>) + Send + Sync>,
+    pub(crate) callers: CallerTokens,
+    pub(crate) issuers: Issuers,
 }
 
 impl LoginContext {
@@ -56,7 +60,17 @@ impl LoginContext {
         event: Box<dyn Fn(LoginEvent<'_>) + Send + Sync>,
     ) -> Self {
         let (has_failed, tokens) = (AtomicBool::default(), TaskTracker::new());
-        Self { store, memory, has_failed, trouble: Mutex::default(), tasks, tokens, event }
+        Self {
+            store,
+            memory,
+            has_failed,
+            trouble: Mutex::default(),
+            tasks,
+            tokens,
+            event,
+            callers: CallerTokens::default(),
+            issuers: Issuers::default(),
+        }
     }
 
     pub(crate) fn tell(&self, event: LoginEvent<'_>) {

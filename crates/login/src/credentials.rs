@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use tokio::time::timeout;
 
+use crate::exchange;
 use crate::login_state::{LoginState, REFUSED, RenewalOutcome, missing_scopes_reason};
 use crate::record::{LoginRecord, Token, union};
 use crate::renewal::renew;
@@ -24,6 +25,9 @@ pub(crate) async fn headers(login: &Arc<LoginState>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if login.target.oauth.is_off {
         return headers;
+    }
+    if login.is_exchange() && login.cached_record().is_none() {
+        renew(login, None).await;
     }
     let known = login.cached_record().filter(|record| record.token.is_some());
     let record = match known {
@@ -61,6 +65,9 @@ pub(crate) async fn handle_challenge(
     login: &Arc<LoginState>,
     challenge: Challenge,
 ) -> RetryDecision {
+    if login.is_exchange() {
+        return exchange::handle_challenge(login, challenge).await;
+    }
     let Challenge { status, www_authenticate: schemes, authorization: shown, is_last } = challenge;
     let is_bearer = |scheme: &String| scheme.to_ascii_lowercase().contains("bearer");
     if login.target.oauth.is_off || !(schemes.is_empty() || schemes.iter().any(is_bearer)) {

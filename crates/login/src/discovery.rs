@@ -129,7 +129,8 @@ fn check_origins(target: &LoginTarget, authority: &AuthorizationServer) -> Resul
     let endpoints = authority.endpoints();
     let origins: HashSet<Origin> = endpoints.iter().map(|(_, url)| url.origin()).collect();
     // The user chose the document, or a single party has all endpoints.
-    if target.oauth.metadata_url.is_some() || origins.len() == 1 {
+    let is_single = origins.len() == 1 && target.oauth.exchange().is_none();
+    if target.oauth.metadata_url.is_some() || is_single {
         return Ok(());
     }
     let issuer = Url::parse(&authority.issuer).ok().map(|url| url.origin());
@@ -149,13 +150,76 @@ fn check_origins(target: &LoginTarget, authority: &AuthorizationServer) -> Resul
                  issuer is {}",
                 sanitize_excerpt(&authority.issuer)
             );
+            let section = if target.oauth.exchange().is_some() { "auth" } else { "oauth" };
             let hint = format!(
                 "if both belong to the same operator, add \"{origin}\" to \
-                 `oauth.allowedOrigins` in the server's entry"
+                 `{section}.allowedOrigins` in the server's entry"
             );
             Err(LoginError::new(reason, hint))
         }
     }
+}
+
+/// Returns the authorization server of an exchange, whose issuer the configuration names.
+pub(crate) async fn discover_issuer(
+    login: &LoginState,
+    issuer: &Url,
+) -> Result<AuthorizationServer, LoginError> {
+    let mut authority = login.shared.issuers.get(issuer).metadata().await?;
+    drop_unused(&login.target, &mut authority);
+    check(login.http(), &authority).await?;
+    check_origins(&login.target, &authority)?;
+    Ok(authority)
+}
+
+/// Fetches the metadata of an issuer (RFC 8414 §3, `OpenID` Connect Discovery §4).
+pub(crate) async fn fetch_issuer_metadata(
+    http: &AuthHttpClient,
+    issuer: &Url,
+) -> Result<AuthorizationServer, LoginError> {
+    let hint = "check `issuer` in `auth` of the server's entry, and that the issuer is reachable";
+    let failed = |why: String| LoginError::new(why, hint);
+    let fetched = async {
+        let mut why = String::new();
+        for url in metadata_addresses(issuer) {
+            let answer = http.get(&url).await.map_err(failed)?;
+            if !answer.status.is_success() {
+                why = format!("{} returned HTTP status {}", redacted_url(&url), answer.status);
+                continue;
+            }
+            let found = serde_json::from_slice(&answer.body).ok();
+            let Some(found) = found.and_then(|raw| authority(raw, false)) else {
+                return Err(failed(format!("{} is not valid metadata", redacted_url(&url))));
+            };
+            // The metadata of another issuer could name its own token endpoint (RFC 8414 §3.3).
+            if Url::parse(&found.issuer).ok().as_ref() != Some(issuer) {
+                let other = sanitize_excerpt(&found.issuer);
+                let url = redacted_url(&url);
+                return Err(failed(format!("{url} has the metadata of another issuer, {other}")));
+            }
+            return Ok(found);
+        }
+        Err(failed(why))
+    };
+    timeout(TIMEOUT, fetched).await.unwrap_or_else(|_| {
+        Err(failed(format!("{} did not respond in time", redacted_url(issuer))))
+    })
+}
+
+fn metadata_addresses(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_path(&path);
+        url
+    };
+    let (oauth, openid) =
+        ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
+    let mut all = vec![at(format!("{oauth}{path}")), at(format!("{path}{openid}"))];
+    if !path.is_empty() {
+        all.push(at(format!("{openid}{path}")));
+    }
+    all
 }
 
 /// Reads the metadata at `oauth.authServerMetadataUrl`.

@@ -11,7 +11,8 @@
 //! with a `callback`, which comes from a `listener`, from the user's clipboard or from another
 //! process that loaded the attempt (`attempt_record`, `pending`). Afterwards `credentials` adds the
 //! token to requests, and `renewal` renews it single-flight. All requests go through `http`, token
-//! requests through `token`.
+//! requests through `token`. A target with an `exchange` is different: its token comes from the
+//! token of the caller (`caller_tokens`), exists only in memory, and needs no sign-in.
 
 mod address_policy;
 mod assertion;
@@ -19,12 +20,15 @@ mod attempt;
 mod attempt_record;
 mod begin;
 mod callback;
+mod caller_tokens;
 mod client_registration;
 mod context;
 mod credentials;
 mod device;
 mod discovery;
+mod exchange;
 mod http;
+mod issuer;
 mod listener;
 mod login_state;
 mod non_interactive;
@@ -175,6 +179,36 @@ impl LoginRegistry {
         }
     }
 
+    /// Takes a verified token of a caller, to be exchanged for tokens of servers until `expires` (in
+    /// seconds since the Unix epoch). It replaces the caller's former token. `audience` holds the
+    /// audiences that this program accepts, which no exchanged token may have.
+    pub fn present_token(&self, caller: &str, token: &str, expires: u64, audience: &[String]) {
+        let presented = self.shared.callers.present(caller, token, expires, audience);
+        if presented.is_new {
+            for login in self.exchanges().filter(|login| login.is_of(caller)) {
+                login.allow_retry();
+            }
+        }
+        if presented.has_dropped {
+            for login in self.exchanges().filter(|login| !self.shared.callers.has(login.account()))
+            {
+                login.forget();
+            }
+        }
+    }
+
+    /// Drops the tokens of all callers, and those exchanged for them.
+    pub fn forget_callers(&self) {
+        self.shared.callers.clear();
+        self.exchanges().for_each(|login| login.forget());
+    }
+
+    fn exchanges(&self) -> impl Iterator<Item = Arc<LoginState>> + use<> {
+        let all = self.at.lock();
+        let all: Vec<_> = all.values().filter_map(Weak::upgrade).collect();
+        all.into_iter().map(|one| Arc::clone(&one.login)).filter(|login| login.is_exchange())
+    }
+
     /// Waits up to 5 s for token requests in flight, so that no renewed token is lost.
     pub async fn close(&self) {
         self.shared.close().await;
@@ -221,6 +255,12 @@ impl OAuthLogin {
             RenewalOutcome::Transient(why) => Some(why),
             RenewalOutcome::Fresh | RenewalOutcome::SignInRequired(_) => None,
         }
+    }
+
+    /// Returns why the caller's token could not be exchanged, or the server rejects the exchanged
+    /// one. `None` for other logins.
+    pub fn exchange_failure(&self) -> Option<LoginError> {
+        self.login.exchange_failure()
     }
 
     /// Starts a login. Probes the server first if its challenge isn't known yet.
@@ -289,6 +329,10 @@ impl Credentials for OAuthLogin {
 
     fn secrets(&self) -> Vec<String> {
         self.login.secrets()
+    }
+
+    fn is_token_required(&self) -> bool {
+        self.login.is_exchange()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::context::LoginContext;
 use crate::http::AuthHttpClient;
 use crate::record::LoginRecord;
 use crate::scopes;
-use crate::target::{LoginEvent, LoginLimit, LoginTarget, SignInStatus};
+use crate::target::{LoginError, LoginEvent, LoginLimit, LoginTarget, SignInStatus};
 use mcp_workbench_settings::GrantType;
 
 /// How often to check whether another process has signed in.
@@ -25,6 +25,8 @@ const SPENT: usize = 16;
 const MAX_STEP_UPS: u32 = 3;
 /// How many different sets of scopes a server can demand until the next sign-in.
 const MAX_SCOPE_SETS: usize = 64;
+/// After how many failed exchanges in a row a new token of the caller no longer ends the backoff.
+const MAX_FAILURES: u32 = 3;
 /// Maximum length of a challenge, in bytes.
 const MAX_CHALLENGE: usize = 16 * 1024;
 
@@ -53,6 +55,9 @@ struct State {
     renewal: Option<watch::Receiver<Option<RenewalOutcome>>>,
     /// Backoff after a failed renewal: its end, and the outcome until then.
     quiet: Option<(Instant, RenewalOutcome)>,
+    /// Failed exchanges in a row.
+    failures: u32,
+    exchange_failure: Option<LoginError>,
 }
 
 struct SignInRequest {
@@ -86,7 +91,55 @@ impl LoginState {
     }
 
     pub(crate) fn http(&self) -> &Arc<AuthHttpClient> {
-        self.http.get_or_init(|| Arc::new(AuthHttpClient::new(&self.target.url)))
+        self.http.get_or_init(|| match self.target.oauth.exchange() {
+            // The configuration names the issuer, so its own URL determines the address policy.
+            Some(exchange) => Arc::clone(&self.shared.issuers.get(&exchange.issuer).http),
+            None => Arc::new(AuthHttpClient::new(&self.target.url)),
+        })
+    }
+
+    /// Returns `true` if the token comes from the caller's, and is kept only in memory.
+    pub(crate) fn is_exchange(&self) -> bool {
+        self.target.oauth.exchange().is_some()
+    }
+
+    pub(crate) fn account(&self) -> &str {
+        self.target.account.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_of(&self, caller: &str) -> bool {
+        self.account() == caller
+    }
+
+    /// Lets the next exchange start without a backoff, because the caller has a new token. Only
+    /// after a few failures in a row, so that no caller can flood the issuer with tokens.
+    pub(crate) fn allow_retry(&self) {
+        let mut state = self.state();
+        if state.failures <= MAX_FAILURES {
+            state.quiet = None;
+        }
+    }
+
+    /// Drops the exchanged token.
+    pub(crate) fn forget(&self) {
+        self.adopt(None);
+        self.state().spent.clear();
+        self.shared.tell(LoginEvent::SecretsDropped(&self.target));
+    }
+
+    pub(crate) fn note_exchange(&self, failure: Option<LoginError>) {
+        let mut state = self.state();
+        state.failures = if failure.is_some() { state.failures.saturating_add(1) } else { 0 };
+        state.exchange_failure = failure;
+    }
+
+    /// Notes why the server rejects the exchanged token, which isn't a failed exchange.
+    pub(crate) fn note_rejection(&self, failure: LoginError) {
+        self.state().exchange_failure = Some(failure);
+    }
+
+    pub(crate) fn exchange_failure(&self) -> Option<LoginError> {
+        self.state().exchange_failure.clone()
     }
 
     /// Returns `true` if the grant needs no user.
@@ -113,6 +166,9 @@ impl LoginState {
 
     /// Reloads the record, without falling back to a cached one.
     pub(crate) async fn try_reload(&self) -> io::Result<Option<Arc<LoginRecord>>> {
+        if self.is_exchange() {
+            return Ok(self.cached_record());
+        }
         let record = self.shared.load(&self.key).await?;
         let record = record.filter(|record| self.is_mine(record)).map(Arc::new);
         self.adopt(record.clone());
@@ -130,7 +186,9 @@ impl LoginState {
 
     /// Stores a record, and then uses it.
     pub(crate) async fn save(&self, record: LoginRecord) {
-        self.shared.save(&self.key, &record).await;
+        if !self.is_exchange() {
+            self.shared.save(&self.key, &record).await;
+        }
         self.adopt(Some(Arc::new(record)));
     }
 
@@ -331,6 +389,14 @@ impl LoginState {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+impl Drop for LoginState {
+    fn drop(&mut self) {
+        if self.is_exchange() {
+            self.shared.tell(LoginEvent::SecretsDropped(&self.target));
+        }
     }
 }
 

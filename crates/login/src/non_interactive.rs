@@ -16,7 +16,7 @@ use crate::token::{self, Fields, TokenError, TokenResponse};
 use mcp_workbench_settings::{GrantType, IdentityProvider};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+pub(crate) const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// In bytes.
@@ -95,7 +95,7 @@ async fn ask(
     }
     let (http, endpoint) = (login.http(), &authority.token_endpoint);
     let granted = match &login.target.oauth.grant {
-        GrantType::AuthorizationCode | GrantType::DeviceCode => {
+        GrantType::AuthorizationCode | GrantType::DeviceCode | GrantType::TokenExchange(_) => {
             return Err(ObtainTokenError::for_ever("interactive sign-in required"));
         }
         GrantType::ClientCredentials => {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::client_registration;
 use crate::discovery::DiscoveryResult;
+use crate::exchange;
 use crate::login_state::{LoginState, RenewalOutcome};
 use crate::non_interactive;
 use crate::record::{LoginRecord, Token};
@@ -75,6 +76,16 @@ fn is_other(token: &Token, stale: Option<&str>) -> bool {
 }
 
 async fn run(login: &Arc<LoginState>, stale: Option<&str>) -> Result<(), RenewalError> {
+    if login.is_exchange() {
+        // No other process has the token, so there is nothing to lock.
+        let exchanged = exchange::obtain(login).await.map_err(|failed| RenewalError {
+            renewal: RenewalOutcome::Transient(failed.failure.reason),
+            pause: failed.after.unwrap_or(PAUSE).clamp(PAUSE, LONGEST_PAUSE),
+        })?;
+        login.save(exchanged).await;
+        login.shared.tell(LoginEvent::Renewed(&login.target));
+        return Ok(());
+    }
     let Some(_guard) = login.shared.lock(&login.key).await else {
         let why = "timed out while another process refreshes the token".to_owned();
         return Err(RenewalError { renewal: RenewalOutcome::Transient(why), pause: PAUSE });

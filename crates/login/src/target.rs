@@ -18,7 +18,8 @@ pub struct LoginTarget {
     /// The name of the server's entry.
     pub server: String,
     pub url: Url,
-    /// The agent with its own login, or `None` for the login shared by all agents.
+    /// The agent with its own login, or `None` for the login shared by all agents. For an exchange,
+    /// the digest that identifies the caller.
     pub account: Option<String>,
     /// The OAuth settings of the server's entry.
     pub oauth: OAuthConfig,
@@ -70,6 +71,8 @@ pub enum LoginEvent<'a> {
     LimitReached(&'a LoginTarget, LoginLimit),
     /// The login got these secrets, which must not appear in records.
     SecretsLearned(&'a LoginTarget, &'a [String]),
+    /// The login has ended, and its secrets are no longer used.
+    SecretsDropped(&'a LoginTarget),
 }
 
 /// A limit for servers that require sign-in, and their authorization servers.

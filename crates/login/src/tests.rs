@@ -1,6 +1,7 @@
 //! Logins at an in-process authorization server.
 
 mod authority;
+mod exchange;
 mod hostile;
 mod limits;
 mod machines;
@@ -43,6 +44,7 @@ impl Process {
                     learned.lock().extend_from_slice(secrets);
                     return;
                 }
+                LoginEvent::SecretsDropped(_) => "secrets dropped".to_owned(),
             });
         });
         Self { logins, told, learned: secrets }

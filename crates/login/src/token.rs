@@ -36,6 +36,11 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
+    /// Returns `true` if the response says that the token is a bearer token.
+    pub(crate) fn is_bearer(&self) -> bool {
+        self.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer"))
+    }
+
     /// Returns all tokens of the response.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         let optional = [&self.refresh_token, &self.id_token].into_iter().flatten();

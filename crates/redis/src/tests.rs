@@ -132,6 +132,7 @@ fn session_key(id: &str) -> (SessionKey, RecordKey) {
 fn rest(owner: &str, session: Option<&SessionKey>, text: &str) -> StateRecord {
     StateRecord::Remainder(ResultRemainder {
         agent: None,
+        subject: None,
         session: session.cloned(),
         owner: Some(owner.to_owned()),
         text: text.into(),

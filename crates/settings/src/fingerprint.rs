@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Version of the encoding.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Bytes of the digest in a fingerprint, which has twice as many hex digits.
 const LENGTH: usize = 6;
 

@@ -8,7 +8,10 @@ use ::http::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::{AccountScope, Confinement, Container, MacroConfig, OAuthConfig, Sandbox, SecretRef};
+use crate::{
+    AccountScope, Confinement, Container, MacroConfig, OAuthConfig, ResourceIndicator, Sandbox,
+    SecretRef,
+};
 
 /// How a server is started or reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +33,13 @@ pub enum Launch {
     /// The macros of a toolbox, under the server name [`MACROS`](crate::MACROS). No
     /// process is started, and the definitions are known in advance.
     Macros(Vec<MacroConfig>),
+}
+
+impl Launch {
+    /// Returns `true` if the server gets tokens exchanged for those of callers.
+    pub fn has_exchange(&self) -> bool {
+        matches!(self, Self::Http(launch) if launch.oauth.exchange().is_some())
+    }
 }
 
 /// The identity of a child process: servers with equal launches may share one.
@@ -192,6 +202,15 @@ impl HttpLaunch {
             AccountScope::Agent => "agent",
         };
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        json!(["http", self.url.as_str(), transport, headers, self.oauth.client_id, account])
+        let exchange = self.oauth.exchange().map(|exchange| {
+            let resource = match &self.oauth.resource {
+                ResourceIndicator::Auto => "auto",
+                ResourceIndicator::Off => "off",
+                ResourceIndicator::Named(resource) => resource,
+            };
+            json!([exchange.issuer.as_str(), exchange.audience, resource, self.oauth.scopes])
+        });
+        let client = &self.oauth.client_id;
+        json!(["http", self.url.as_str(), transport, headers, client, account, exchange])
     }
 }

@@ -30,7 +30,10 @@ pub use lockfile::{
 };
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
-pub use oauth::{AccountScope, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator};
+pub use oauth::{
+    AccountScope, ClientKey, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator,
+    TokenExchange,
+};
 pub use package::{Ecosystem, Package, VersionRequest};
 pub use policy::{
     AgentPolicy, ArgumentTest, ConfirmationPolicy, DefaultPolicy, PolicyCondition, PolicyConfig,

@@ -47,6 +47,14 @@ impl OAuthConfig {
         self.max_discovery_requests.unwrap_or(defaults::DISCOVERY_REQUESTS)
     }
 
+    /// Returns the exchange of the callers' tokens, if the server gets such tokens.
+    pub fn exchange(&self) -> Option<&TokenExchange> {
+        match &self.grant {
+            GrantType::TokenExchange(exchange) => Some(exchange),
+            _ => None,
+        }
+    }
+
     /// Returns the maximum number of scopes in one list of a server or authorization server.
     pub fn max_scopes(&self) -> usize {
         self.max_scopes.unwrap_or(defaults::SCOPES)
@@ -89,6 +97,30 @@ pub enum GrantType {
     /// A token of the company's identity provider, exchanged for an assertion to the authorization
     /// server (ID-JAG).
     IdentityAssertion(Box<IdentityProvider>),
+    /// The verified token of the caller, exchanged for one of the server (RFC 8693).
+    TokenExchange(Box<TokenExchange>),
+}
+
+/// The exchange of `GrantType::TokenExchange` (`auth` of a server's entry).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TokenExchange {
+    /// The authorization server that issues the tokens for the server.
+    pub issuer: Url,
+    /// The `audience` parameter, if any.
+    pub audience: Option<String>,
+    /// Authenticates the client instead of a secret (RFC 7523 §2.2).
+    pub key: Option<ClientKey>,
+}
+
+/// A private key of an OAuth client.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ClientKey {
+    /// As PEM (PKCS#8). Secret.
+    pub pem: String,
+    /// `ES256` or `RS256`.
+    pub algorithm: String,
+    /// The `kid` of the JWT header.
+    pub key_id: Option<String>,
 }
 
 /// The identity provider of `GrantType::IdentityAssertion`.

@@ -199,7 +199,7 @@ impl GlobalArgs {
 
     pub(crate) fn caller(&self) -> Caller {
         let agent = self.agent.as_deref().map(str::trim).filter(|agent| !agent.is_empty());
-        Caller { agent: agent.map(AgentName::new), toolbox: None }
+        Caller { agent: agent.map(AgentName::new), ..Caller::default() }
     }
 
     /// The configuration file or catalog folder; `None` for the embedded configuration.

@@ -105,6 +105,7 @@ fn caller(asker: &AgentProfile) -> Caller {
     Caller {
         agent: asker.name.as_ref().map(AgentName::new),
         toolbox: asker.toolbox.as_ref().map(ToolboxName::new),
+        subject: None,
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use crate::telemetry::{
     Event, LimitReached, QuotaKind, QuotaOwner, SignInChange, SignInContext, Telemetry,
-    learn_secrets,
+    drop_secrets, learn_secrets,
 };
 use mcp_workbench_login::{
     LoginError, LoginEvent, LoginLimit, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin,
@@ -25,6 +25,8 @@ use mcp_workbench_wire::http_client::{
 pub struct LoginScope {
     logins: Option<Arc<LoginRegistry>>,
     agent: Option<AgentName>,
+    /// Identifies the caller whose token is exchanged.
+    subject: Option<Arc<str>>,
     /// `true` if the agent's logins are its own, unless the entry's `account` says otherwise.
     has_own_logins: bool,
 }
@@ -32,18 +34,20 @@ pub struct LoginScope {
 impl LoginScope {
     /// The only agent of this machine's user. It can name logins but not use them.
     pub fn only(agent: Option<&AgentName>) -> Self {
-        Self::new(None, agent, false)
+        Self::new(None, (agent, None), false)
     }
 
     pub(crate) fn new(
         logins: Option<&Arc<LoginRegistry>>,
-        agent: Option<&AgentName>,
+        (agent, subject): (Option<&AgentName>, Option<&Arc<str>>),
         has_own_logins: bool,
     ) -> Self {
-        Self { logins: logins.cloned(), agent: agent.cloned(), has_own_logins }
+        let (agent, subject) = (agent.cloned(), subject.cloned());
+        Self { logins: logins.cloned(), agent, subject, has_own_logins }
     }
 
-    /// Returns the login that an entry uses; `None` if its headers authenticate it or OAuth is off.
+    /// Returns the login that an entry uses; `None` if its headers authenticate it, OAuth is off, or
+    /// the caller has no token to exchange.
     pub fn place(&self, server: &str, launch: &HttpLaunch) -> Option<LoginTarget> {
         if launch.oauth.is_off || launch.headers.iter().any(|(name, _)| name == AUTHORIZATION) {
             return None;
@@ -54,10 +58,14 @@ impl LoginScope {
             AccountScope::Agent => true,
         };
         let agent = self.agent.as_ref().filter(|_| is_own);
+        let account = match launch.oauth.exchange() {
+            Some(_) => Some(self.subject.as_ref()?.to_string()),
+            None => agent.map(ToString::to_string),
+        };
         Some(LoginTarget {
             server: server.to_owned(),
             url: launch.url.clone(),
-            account: agent.map(ToString::to_string),
+            account,
             oauth: launch.oauth.clone(),
         })
     }
@@ -104,9 +112,9 @@ impl PendingLogins {
 pub fn tell_of_login(observer: &Telemetry, event: LoginEvent<'_>) {
     let (target, change, why) = match event {
         LoginEvent::SecretsLearned(target, secrets) => {
-            let account = target.account.as_deref().unwrap_or_default();
-            return learn_secrets(&format!("{}\n{account}", target.server), secrets);
+            return learn_secrets(&secrets_key(target), secrets);
         }
+        LoginEvent::SecretsDropped(target) => return drop_secrets(&secrets_key(target)),
         LoginEvent::LimitReached(target, limit) => {
             let quota = match limit {
                 LoginLimit::DiscoveryRequests => QuotaKind::DiscoveryRequests,
@@ -124,6 +132,10 @@ pub fn tell_of_login(observer: &Telemetry, event: LoginEvent<'_>) {
     };
     let context = SignInContext { server: &target.server, account: target.account.as_deref(), why };
     observer.bus().emit(Event::SignIn(&context, change));
+}
+
+fn secrets_key(target: &LoginTarget) -> String {
+    format!("{}\n{}", target.server, target.account.as_deref().unwrap_or_default())
 }
 
 /// The headers of an entry plus the token of its login.
@@ -149,5 +161,9 @@ impl Credentials for LoginCredentials {
         let mut all = self.headers.secrets();
         all.extend(self.login.secrets());
         all
+    }
+
+    fn is_token_required(&self) -> bool {
+        self.login.is_token_required()
     }
 }

@@ -272,8 +272,18 @@ impl Pool {
         &self.context.paused
     }
 
-    pub(crate) fn login_scope(&self, agent: Option<&AgentName>) -> LoginScope {
-        LoginScope::new(self.context.logins.as_ref(), agent, self.has_agent_logins)
+    pub(crate) fn login_scope(
+        &self,
+        agent: Option<&AgentName>,
+        subject: Option<&Arc<str>>,
+    ) -> LoginScope {
+        let logins = self.context.logins.as_ref();
+        LoginScope::new(logins, (agent, subject), self.has_agent_logins)
+    }
+
+    /// Returns the logins; `None` if sign-in is disabled.
+    pub(crate) fn logins(&self) -> Option<&Arc<LoginRegistry>> {
+        self.context.logins.as_ref()
     }
 
     /// Joins the pending sign-in at this target, or begins one.

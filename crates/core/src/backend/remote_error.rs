@@ -30,6 +30,9 @@ pub(crate) fn of_sign_in(login: Option<&OAuthLogin>) -> (String, String) {
 /// Returns the reason and hint of a 401 or 403 that isn't known to need a sign-in. `reason` is the
 /// server's; a token that could not be obtained is a better one.
 pub(crate) fn of_unauthorized(reason: String, login: Option<&OAuthLogin>) -> (String, String) {
+    if let Some(failure) = login.and_then(OAuthLogin::exchange_failure) {
+        return (failure.reason, failure.hint);
+    }
     match login.and_then(OAuthLogin::failed_renewal) {
         Some(why) => {
             let hint = "the authorization server may be down: try again later; else check `oauth` \

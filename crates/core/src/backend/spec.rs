@@ -16,6 +16,10 @@ use mcp_workbench_settings::{
 };
 use mcp_workbench_wire::http_client::{Credentials, StaticHeaders};
 
+const NO_CALLER_TOKEN: &str = "this caller has no token to exchange for one of the server (`auth`)";
+const NEEDS_CALLER_TOKEN: &str = "use the workbench over HTTP (`serve --http`), with a JWT that `auth.jwt` accepts and \
+                                  that has a `sub` claim";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendSpec {
     /// Name in logs and messages: `toolbox/server`, with the toolbox that used it first.
@@ -148,7 +152,12 @@ impl ServerTransport {
         match &server.launch {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
             Launch::Http(launch) => {
-                Ok(Self::Http(HttpEndpoint::of(server.name.as_str(), launch, scope)))
+                let endpoint = HttpEndpoint::of(server.name.as_str(), launch, scope);
+                // Without a token, the server would take the caller for somebody else.
+                if launch.oauth.exchange().is_some() && endpoint.login.is_none() {
+                    return Err(StartError::new(NO_CALLER_TOKEN, NEEDS_CALLER_TOKEN));
+                }
+                Ok(Self::Http(endpoint))
             }
             Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
                 Err(StartError::new(reason.clone(), hint.clone()))

@@ -35,7 +35,7 @@ impl EagerServers {
     pub(crate) fn new(config: &Config, pool: &Pool) -> Self {
         let mut keeping = JoinSet::new();
         let mut servers = Vec::new();
-        let scope = pool.login_scope(None);
+        let scope = pool.login_scope(None, None);
         for (toolbox, server) in config.servers().filter(|(_, server)| server.eager) {
             let nobody = ClientCapabilities::NONE;
             let spec = backend_spec(config, toolbox, server, nobody, pool, &scope);

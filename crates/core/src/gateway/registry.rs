@@ -315,6 +315,21 @@ impl GatewayRegistry {
         &self.common.pool
     }
 
+    /// Takes a verified token of a caller, to be exchanged for tokens of servers until `expires` (in
+    /// seconds since the Unix epoch). No exchanged token may have an audience in `audience`.
+    pub fn present_token(&self, subject: &str, token: &str, expires: u64, audience: &[String]) {
+        if let Some(logins) = self.common.pool.logins() {
+            logins.present_token(subject, token, expires, audience);
+        }
+    }
+
+    /// Drops the tokens of all callers, and those exchanged for them.
+    pub fn forget_callers(&self) {
+        if let Some(logins) = self.common.pool.logins() {
+            logins.forget_callers();
+        }
+    }
+
     fn make(
         &self,
         served: &ActiveConfig,

@@ -63,7 +63,7 @@ impl Servers {
     ) -> Self {
         let GatewayScope { caller, config, capabilities, .. } = &**scope;
         let pool = Arc::clone(&common.pool);
-        let whose = pool.login_scope(caller.agent.as_ref());
+        let whose = pool.login_scope(caller.agent.as_ref(), caller.subject.as_ref());
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
             let meters = || pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
             if let Launch::Macros(_) = server.launch {
@@ -73,7 +73,14 @@ impl Servers {
             let at = server_ref(&toolbox.name, &server.name);
             let old = before.and_then(|before| before.managed_server(&at));
             let login = place(&whose, server);
-            let spec = match scope.interner.spec(at, *capabilities, login, spec) {
+            let is_exchange = login.as_ref().is_some_and(|login| login.oauth.exchange().is_some());
+            let spec = if is_exchange {
+                // Of this caller only, so nothing to share.
+                spec().map(Arc::new).map_err(Arc::new)
+            } else {
+                scope.interner.spec(at, *capabilities, login, spec)
+            };
+            let spec = match spec {
                 Ok(spec) => spec,
                 Err(failure) => return ServerEntry::Unavailable(failure),
             };

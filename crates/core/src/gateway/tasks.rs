@@ -52,7 +52,10 @@ impl TaskRegistry {
         store: &Arc<dyn StateStore>,
     ) -> Self {
         let GatewayScope { caller, capabilities, .. } = &**scope;
-        let owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, capabilities.bits()]);
+        let mut owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, capabilities.bits()]);
+        if let (Some(subject), Some(owner)) = (&caller.subject, owner.as_array_mut()) {
+            owner.push(subject.to_string().into());
+        }
         Self {
             scope: Arc::clone(scope),
             servers: Arc::clone(servers),

@@ -59,11 +59,11 @@ impl TruncatedResults {
         let id = hex::encode(random);
         // A legacy request always has a session.
         let session = if context.is_modern { None } else { Some(context.session?.clone()) };
-        let agent = context.caller.agent.clone();
+        let (agent, subject) = (context.caller.agent.clone(), context.caller.subject.clone());
         let quota = context.agent.purse();
         let owner = quota.map(|quota| quota.payer().to_string());
         let kept = &text[..text.floor_char_boundary(capacity.bytes)];
-        let rest = ResultRemainder { agent, session, owner, text: kept.into(), piece };
+        let rest = ResultRemainder { agent, subject, session, owner, text: kept.into(), piece };
         let key = RecordKey::Rest(id.clone());
         let put = self.store.put(key, StateRecord::Remainder(rest), capacity).await;
         let is_over = put == PutOutcome::StoredWithEviction || kept.len() < text.len();
@@ -79,7 +79,8 @@ impl TruncatedResults {
         else {
             return None;
         };
-        let is_theirs = rest.agent == context.caller.agent
+        let is_theirs = (&rest.agent, &rest.subject)
+            == (&context.caller.agent, &context.caller.subject)
             && rest.session.is_none_or(|session| Some(&session) == context.session);
         is_theirs.then_some((rest.text, rest.piece))
     }

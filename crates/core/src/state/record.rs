@@ -73,6 +73,9 @@ pub struct SessionRecord {
     pub agent: Option<AgentName>,
     /// The only toolbox that is served, if it is restricted to one.
     pub toolbox: Option<ToolboxName>,
+    /// The holder of the JWT, if servers get exchanged tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
     pub mode: String,
     /// `None` before `initialize`.
     pub introduction: Option<ClientIntroduction>,
@@ -203,6 +206,9 @@ impl ListDigests {
 #[serde(rename_all = "camelCase")]
 pub struct ResultRemainder {
     pub agent: Option<AgentName>,
+    /// The holder of the JWT, if servers get exchanged tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
     /// The session it belongs to; `None` for any session of the agent.
     pub session: Option<SessionKey>,
     /// The caller whose quota it counts against; `None` if it counts against none.

@@ -16,7 +16,7 @@ pub use crate::telemetry::redaction::arguments::{
     SecretName, SecretReplacer, contains_secret, has_literal_secret, is_secret_name,
     normalize_secret_name, redact_argument,
 };
-pub use crate::telemetry::redaction::learned::learn_secrets;
+pub use crate::telemetry::redaction::learned::{drop_secrets, learn_secrets};
 pub use crate::telemetry::redaction::secret_names::is_secret_variable;
 
 const REDACTED: &str = "***";
@@ -203,6 +203,7 @@ fn oauth_secrets(oauth: &OAuthConfig) -> impl Iterator<Item = &str> {
     let (key, provider) = match &oauth.grant {
         GrantType::PrivateKeyJwt { key, .. } => (Some(key), None),
         GrantType::IdentityAssertion(provider) => (None, Some(provider)),
+        GrantType::TokenExchange(exchange) => (exchange.key.as_ref().map(|key| &key.pem), None),
         _ => (None, None),
     };
     let provider =

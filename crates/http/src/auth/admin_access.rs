@@ -4,8 +4,8 @@ use hyper::http::request::Parts;
 
 use crate::auth::bearer::{self, PresentedToken};
 use crate::auth::{
-    AuthRules, Authenticator, CredentialLifetime, check_origin, find_token, forbidden, holder_in,
-    require_known_agent,
+    AuthRules, Authenticated, Authenticator, CredentialLifetime, check_origin, find_token,
+    forbidden, holder_in, require_known_agent,
 };
 use crate::response::{AccessDenied, HttpResponse};
 use mcp_workbench_core::gateway::Caller;
@@ -47,7 +47,7 @@ impl Authenticator {
             return Ok((self.of_anybody(&rules), CredentialLifetime::default()));
         }
         let resource = rules.resource(head);
-        let (agent, lifetime) =
+        let Authenticated { agent, lifetime, .. } =
             match self.authenticate_agent(&rules, presented, &resource, holder_in(head)).await {
                 Ok(found) => found,
                 Err(denied) => return Err(resource.refuse(denied)),
@@ -58,7 +58,7 @@ impl Authenticator {
         if self.is_local {
             return Ok((self.of_anybody(&rules), lifetime));
         }
-        let caller = Caller { agent, toolbox: None };
+        let caller = Caller { agent, ..Caller::default() };
         if self.gateways.shows_every_server(&caller) {
             return Ok((AccessLevel::Metrics, lifetime));
         }

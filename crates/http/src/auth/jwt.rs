@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Validation, decode, decode_header, get_current_timestamp};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::challenge::AuthError;
@@ -12,7 +12,7 @@ use crate::auth::credential_lifetime::CredentialLifetime;
 use crate::auth::issuer::Issuer;
 use crate::auth::signature;
 use mcp_workbench_names::AgentName;
-use mcp_workbench_settings::JwtConfig;
+use mcp_workbench_settings::{JwtConfig, token_digest};
 
 /// Accepted `typ` headers. The issuer may sign other tokens, such as logout tokens, with the same
 /// keys.
@@ -27,25 +27,36 @@ pub(crate) struct JwtValidator {
     pub(crate) revoked: CancellationToken,
 }
 
+/// Who holds a valid token, and how long.
+pub(crate) struct TokenHolder {
+    pub(crate) agent: AgentName,
+    pub(crate) lifetime: CredentialLifetime,
+    /// The `exp` claim.
+    pub(crate) expires: u64,
+    /// Digest of the claims that identify the holder; `None` without a `sub`.
+    pub(crate) subject: Option<Arc<str>>,
+}
+
 impl JwtValidator {
     pub(crate) fn shares_issuer_with(&self, jwt: &JwtConfig) -> bool {
         self.issuer.is_of(jwt)
     }
 
-    /// Validates `token` and returns its agent and lifetime. Accepts `resource` as an audience in
+    /// Validates `token` and returns its holder. Accepts `resource` as an audience in
     /// addition to the configured ones.
     pub(crate) async fn validate(
         &self,
         token: &str,
         resource: Option<&str>,
-    ) -> Result<(AgentName, CredentialLifetime), AuthError> {
+    ) -> Result<TokenHolder, AuthError> {
         let claims = self.claims(token, resource).await?;
         self.check_scopes(&claims)?;
         let agent = self.named(&claims)?;
-        let end = claims.get("exp").and_then(whole_seconds).unwrap_or_default();
-        let end = end.saturating_add(self.config.leeway.as_secs());
+        let expires = claims.get("exp").and_then(whole_seconds).unwrap_or_default();
+        let end = expires.saturating_add(self.config.leeway.as_secs());
         let left = end.saturating_sub(get_current_timestamp());
-        Ok((agent, CredentialLifetime::lasting(left, self.revoked.clone())))
+        let lifetime = CredentialLifetime::lasting(left, self.revoked.clone());
+        Ok(TokenHolder { subject: subject(&agent, &claims), agent, lifetime, expires })
     }
 
     async fn claims(&self, token: &str, resource: Option<&str>) -> Result<Claims, AuthError> {
@@ -108,6 +119,29 @@ impl JwtValidator {
         }
         AgentName::from_credential(said).ok_or(AuthError::UnknownHolder)
     }
+}
+
+/// Returns a digest of the claims that decide what an exchanged token allows. It stays the same
+/// when the token is renewed, but tokens with other rights, clients or actors get another one.
+fn subject(agent: &AgentName, claims: &Claims) -> Option<Arc<str>> {
+    let sub = claims.get("sub")?.as_str()?;
+    let words = |name: &str| {
+        let mut words: Vec<&str> = match claims.get(name) {
+            Some(Value::String(text)) => text.split(' ').collect(),
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        words.sort_unstable();
+        words.dedup();
+        json!(words)
+    };
+    let single = ["iss", "azp", "client_id", "appid", "act"].map(|name| claims.get(name));
+    let lists = ["aud", "scope", "scp"].map(words);
+    let mut all = json!([agent.as_str(), sub, single, lists]);
+    all.sort_all_objects();
+    let digest = token_digest(&all.to_string());
+    let half = digest.iter().take(16).fold(0, |half: u128, byte| half << 8 | u128::from(*byte));
+    Some(format!("{half:032x}").into())
 }
 
 fn whole_seconds(time: &Value) -> Option<u64> {

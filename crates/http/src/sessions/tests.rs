@@ -111,11 +111,14 @@ async fn only_its_caller_finds_a_session() {
     let caller = |agent: Option<&str>, toolbox: Option<&str>| Caller {
         agent: agent.map(AgentName::new),
         toolbox: toolbox.map(ToolboxName::new),
+        subject: None,
     };
     let ann = caller(Some("ann"), None);
     stage.sessions.insert(stage.session("id", &ann), [9, 9]).unwrap();
     assert!(stage.sessions.get("id", &ann).is_some());
-    let others = [Caller::ANONYMOUS, caller(Some("bob"), None), caller(Some("ann"), Some("box"))];
+    let holder = Caller { subject: Some("digest".into()), ..ann.clone() };
+    let others =
+        [Caller::ANONYMOUS, caller(Some("bob"), None), caller(Some("ann"), Some("box")), holder];
     for other in others {
         assert!(stage.sessions.get("id", &other).is_none(), "{other:?}");
     }
@@ -124,7 +127,7 @@ async fn only_its_caller_finds_a_session() {
 #[tokio::test(start_paused = true)]
 async fn sessions_of_other_callers_are_never_evicted() {
     let stage = SessionTestbed::new();
-    let named = |agent: &str| Caller { agent: Some(AgentName::new(agent)), toolbox: None };
+    let named = |agent: &str| Caller { agent: Some(AgentName::new(agent)), ..Caller::default() };
     let insert = |id: &str, agent: &str, most| {
         stage.sessions.insert(stage.session(id, &named(agent)), most).is_ok()
     };

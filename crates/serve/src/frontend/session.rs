@@ -572,6 +572,7 @@ impl AgentSession {
             let record = SessionRecord {
                 agent: self.caller.agent.clone(),
                 toolbox: self.caller.toolbox.clone(),
+                subject: self.caller.subject.clone(),
                 mode: self.mode.as_str().to_owned(),
                 introduction: introduced.map(|introduced| introduced.introduction.clone()),
                 chosen: SessionChoices::clone(&state.chosen),

@@ -222,7 +222,8 @@ fn binding(session: &AgentSession, request: &AgentRequest) -> String {
     let caller = session.caller();
     // `Debug` quotes the names, so that no two callers yield the same text.
     format!(
-        "{:?} {:?} {} {}{}",
+        "{:?} {:?} {:?} {} {}{}",
+        caller.subject,
         caller.agent.as_ref().map(AgentName::as_str),
         caller.toolbox.as_ref().map(ToolboxName::as_str),
         request.method,

@@ -233,6 +233,9 @@ impl<T: MessageSink> HttpConnection<T> {
         loop {
             let mut all = self.credentials.authorization().await;
             let mut shown = all.get(AUTHORIZATION).cloned();
+            if shown.is_none() && self.credentials.is_token_required() {
+                return Ok(unsent());
+            }
             if let Some(shown) = &mut shown {
                 shown.set_sensitive(true);
             }
@@ -474,6 +477,13 @@ impl<T: MessageSink> HttpConnection<T> {
         }
         answer
     }
+}
+
+/// Returns the response to a request that isn't sent because there is no token for it.
+fn unsent() -> Response {
+    let mut response = http::Response::new("");
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
+    response.into()
 }
 
 pub(super) fn accepting(media_types: &'static str) -> HeaderMap {

@@ -24,6 +24,11 @@ pub trait Credentials: Send + Sync + 'static {
 
     /// Returns the secrets to redact from error messages.
     fn secrets(&self) -> Vec<String>;
+
+    /// Returns `true` if nothing may be sent without an `Authorization` header.
+    fn is_token_required(&self) -> bool {
+        false
+    }
 }
 
 /// A rejection of the credentials by the server.

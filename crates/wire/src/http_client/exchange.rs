@@ -158,7 +158,11 @@ pub(super) async fn listen<T: MessageSink>(remote: &HttpConnection<T>) {
                 tracing::debug!(server = remote.label, %status, "the server offers no event \
                                                                stream");
                 let body = read_error(response).await;
+                // A required token is gone: the next session begins with a new one.
+                let is_rejected =
+                    status == StatusCode::UNAUTHORIZED && remote.credentials.is_token_required();
                 let is_lost = status == StatusCode::NOT_FOUND
+                    || is_rejected
                     || loss(&remote.session.lock(), status, &body) != SessionLoss::No;
                 if was_open && is_lost {
                     remote.lose_session();

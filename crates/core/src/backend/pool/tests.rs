@@ -11,7 +11,11 @@ use pretty_assertions::{assert_eq, assert_ne};
 use super::*;
 use crate::backend::watchdog::MAX_SHORT_LIVES;
 use crate::backend::{Account, ClientCapabilities, HttpEndpoint, ServerTransport, StartPriority};
-use mcp_workbench_settings::{HttpTransport, Protocol, StdioLaunch};
+use mcp_workbench_names::ServerName;
+use mcp_workbench_settings::{
+    GrantType, HttpLaunch, HttpTransport, Launch, OAuthConfig, Protocol, ServerConfig, StdioLaunch,
+    TokenExchange,
+};
 use mcp_workbench_wire::http_client::StaticHeaders;
 
 /// A server whose instructions are its process ID and environment variables.
@@ -109,6 +113,48 @@ async fn http_server_is_shared_across_environments() {
     };
     let (one, other) = (remote(&[("TZ", "Asia/Tokyo")]), remote(&[("TZ", "Europe/Bern")]));
     assert_eq!(one.id(), other.id());
+    pool.shut_down().await;
+}
+
+// invariant: sharing-needs-equality
+#[tokio::test]
+async fn callers_whose_tokens_are_exchanged_share_no_connection() {
+    let options = PoolOptions { logins: Some(LoginStorage::Memory), ..PoolOptions::default() };
+    let pool = Pool::new(options);
+    let exchange = TokenExchange {
+        issuer: "https://auth.example.com".parse().unwrap(),
+        audience: None,
+        key: None,
+    };
+    let launch = HttpLaunch {
+        url: "http://127.0.0.1:9/mcp".parse().unwrap(),
+        transport: HttpTransport::Auto,
+        headers: Vec::new(),
+        referred: Vec::new(),
+        oauth: OAuthConfig {
+            grant: GrantType::TokenExchange(Box::new(exchange)),
+            ..OAuthConfig::default()
+        },
+    };
+    let server = ServerConfig::new(ServerName::new("srv"), Launch::Http(launch));
+    let (agent, ann, bob) = (AgentName::new("claude"), Arc::from("ann"), Arc::from("bob"));
+    let reach = |subject: Option<&Arc<str>>| {
+        ServerTransport::from_config(&server, &pool.login_scope(Some(&agent), subject))
+    };
+    let backend = |subject| {
+        let reach = reach(Some(subject)).unwrap();
+        pool.get_or_create(Arc::new(BackendSpec { reach, ..child(&[], false) }), true)
+    };
+    let (one, again, other) = (backend(&ann), backend(&ann), backend(&bob));
+    assert_eq!(one.id(), again.id());
+    assert_ne!(one.id(), other.id());
+    let ServerTransport::Http(endpoint) = reach(Some(&ann)).unwrap() else { panic!() };
+    let ServerTransport::Http(others) = reach(Some(&bob)).unwrap() else { panic!() };
+    assert_ne!(endpoint.account.name(), others.account.name(), "they must share no stored listing");
+    assert!(endpoint.credentials.is_token_required());
+    // A caller without a token doesn't reach the server, with no other identity either.
+    let refused = reach(None).unwrap_err();
+    assert!(refused.reason.contains("no token to exchange"), "{refused:?}");
     pool.shut_down().await;
 }
 

@@ -31,7 +31,7 @@ fn serve(limits: &Value, own: &Value) -> GatewayRegistry {
 }
 
 fn agent(name: &str) -> Caller {
-    Caller { agent: Some(AgentName::new(name)), toolbox: None }
+    Caller { agent: Some(AgentName::new(name)), ..Caller::default() }
 }
 
 fn server_ref(server: &str) -> ServerRef {

@@ -56,7 +56,7 @@ async fn listener_receives_call_server_and_session_events() {
     let options = PoolOptions { observer: Arc::new(observer), ..PoolOptions::default() };
     let config = Arc::new(loaded.unwrap().config);
     let gateways = GatewayRegistry::new(config, options, &TaskTracker::new());
-    let ann = Caller { agent: Some(AgentName::new("ann")), toolbox: None };
+    let ann = Caller { agent: Some(AgentName::new("ann")), ..Caller::default() };
     let (gateway, presence) = (gateways.gateway_for(&ann, None), AgentHandle::new(None));
     let guest = gateways.register_agent(&ann, presence.id);
     let context = RequestContext { caller: &ann, ..RequestContext::detached(&presence) };

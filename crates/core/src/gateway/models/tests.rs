@@ -140,7 +140,7 @@ async fn every_llm_request_is_audited_without_its_content() {
     let observer = Arc::clone(&options.observer);
     observer.open_audit(&config).unwrap();
     let gateways = GatewayRegistry::new(Arc::clone(&config), options, &TaskTracker::new());
-    let claude = Caller { agent: Some(AgentName::new("claude")), toolbox: None };
+    let claude = Caller { agent: Some(AgentName::new("claude")), ..Caller::default() };
     let gateway = gateways.gateway_for(&claude, None);
     let no_agent = AgentHandle::new(None);
     let context = RequestContext { caller: &claude, ..RequestContext::detached(&no_agent) };

@@ -14,7 +14,7 @@ struct Reader {
 
 impl Reader {
     fn new(name: &str, session: Option<&str>) -> Self {
-        let caller = Caller { agent: Some(AgentName::new(name)), toolbox: None };
+        let caller = Caller { agent: Some(AgentName::new(name)), ..Caller::default() };
         Self { agent: AgentHandle::new(None), caller, session: session.map(SessionKey::of_id) }
     }
 

@@ -13,6 +13,7 @@ const ROOM: Capacity = Capacity { count: 100, bytes: 1 << 24 };
 fn rest(owner: &str, session: Option<&str>, text: &str) -> StateRecord {
     StateRecord::Remainder(ResultRemainder {
         agent: None,
+        subject: None,
         session: session.map(SessionKey::of_id),
         owner: Some(owner.to_owned()),
         text: text.into(),

@@ -18,6 +18,7 @@ fn session() -> SessionRecord {
     SessionRecord {
         agent: Some(AgentName::new("ann")),
         toolbox: Some(ToolboxName::new("box")),
+        subject: Some("digest".into()),
         mode: "activate".to_owned(),
         introduction: Some(ClientIntroduction {
             // Raw JSON, which must survive unchanged.
@@ -52,6 +53,7 @@ fn records() -> [StateRecord; 5] {
         StateRecord::Session(Arc::default()),
         StateRecord::Remainder(ResultRemainder {
             agent: agent.clone(),
+            subject: None,
             session: Some(SessionKey::of_id("id")),
             owner: Some("agent `ann`".to_owned()),
             text: "the\nrest".into(),

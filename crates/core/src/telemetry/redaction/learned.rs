@@ -25,6 +25,11 @@ pub fn learn_secrets(login: &str, secrets: &[String]) {
     kept.truncate(KEPT);
 }
 
+/// Forgets the secrets of a login that has ended.
+pub fn drop_secrets(login: &str) {
+    LEARNED.write().remove(login);
+}
+
 /// Calls `each` with every learned secret.
 pub(super) fn for_each(mut each: impl FnMut(&str)) {
     let all = LEARNED.read();

@@ -21,7 +21,7 @@ async fn check(signer: &Signer, claims: Value) -> Result<String, AuthError> {
 
 async fn check_with(signer: &Signer, more: &Value, claims: Value) -> Result<String, AuthError> {
     let agent = jwt(signer, more).validate(&signer.token(&claims), None).await;
-    agent.map(|(agent, _)| agent.to_string())
+    agent.map(|holder| holder.agent.to_string())
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn rejects_forged_signatures_and_unknown_headers() {
     let jwt = jwt(&signer, &json!({}));
     let good = signer.token(&json!({}));
     let agent =
-        async |token: &str| jwt.validate(token, None).await.map(|(agent, _)| agent.to_string());
+        async |token: &str| jwt.validate(token, None).await.map(|holder| holder.agent.to_string());
     assert_eq!(agent(&good).await, Ok("claude".to_owned()));
     let parts: Vec<&str> = good.split('.').collect();
     let none = "eyJhbGciOiJub25lIn0";
@@ -164,4 +164,39 @@ async fn rejects_algorithms_not_configured() {
     let signer = Signer::new(Algorithm::ES256, "k1");
     let more = json!({ "algorithms": ["EdDSA"] });
     assert_eq!(check_with(&signer, &more, json!({})).await, Err(AuthError::Invalid));
+}
+
+// invariant: caller-owns-state
+#[tokio::test]
+async fn holder_is_known_by_the_claims_that_decide_what_a_token_allows() {
+    let signer = Signer::new(Algorithm::ES256, "k1");
+    let subject = async |claims: Value| {
+        let jwt = jwt(&signer, &json!({ "agentClaim": "azp" }));
+        let holder = jwt.validate(&signer.token(&claims), None).await.unwrap();
+        holder.subject.map(|subject| subject.to_string())
+    };
+    let claims = |name: &str, value: Value| {
+        let mut claims = json!({ "sub": "ann", "azp": "claude", "scope": "read write" });
+        claims[name] = value;
+        claims
+    };
+    let ann = subject(claims("jti", json!("1"))).await.unwrap();
+    assert_eq!(ann.len(), 32);
+    // A renewed token has other times and IDs, and can list the same scopes in another order.
+    let renewed = claims("exp", json!(get_current_timestamp() + 900));
+    assert_eq!(subject(renewed).await.as_ref(), Some(&ann));
+    assert_eq!(subject(claims("scope", json!("write read"))).await.as_ref(), Some(&ann));
+    assert_eq!(subject(claims("sub", Value::Null)).await, None);
+    for (name, value) in [
+        ("sub", json!("bob")),
+        ("azp", json!("cursor")),
+        ("client_id", json!("cursor")),
+        ("scope", json!("read")),
+        ("scp", json!(["admin"])),
+        ("aud", json!([AUDIENCE, "https://other.example.com"])),
+        ("act", json!({ "sub": "robot" })),
+    ] {
+        let other = subject(claims(name, value)).await;
+        assert!(other.is_some() && other.as_ref() != Some(&ann), "{name}");
+    }
 }

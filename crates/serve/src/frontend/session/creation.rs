@@ -63,7 +63,7 @@ pub async fn adopt(
     key: SessionKey,
     record: &SessionRecord,
 ) -> Result<Arc<AgentSession>, GatewayLimitError> {
-    let caller = Caller { agent: record.agent.clone(), toolbox: record.toolbox.clone() };
+    let caller = caller_of(record);
     let (tenure, lost) = (record.tenure.clone(), record.isolated.clone());
     let ownership = RecordOwnership::new(app.gateways.store(), Some(key), tenure);
     ownership.keep_record(true);
@@ -78,6 +78,11 @@ pub async fn adopt(
     }
     notify_missed_changes(&session).await;
     Ok(session)
+}
+
+fn caller_of(record: &SessionRecord) -> Caller {
+    let (agent, toolbox) = (record.agent.clone(), record.toolbox.clone());
+    Caller { agent, toolbox, subject: record.subject.clone() }
 }
 
 /// Notifies the agent of lists that differ from the ones last given, by any process.
@@ -151,7 +156,7 @@ async fn restore(
     current: Option<CurrentSession>,
     record: &SessionRecord,
 ) -> Result<Arc<AgentSession>, GatewayLimitError> {
-    let caller = Caller { agent: record.agent.clone(), toolbox: record.toolbox.clone() };
+    let caller = caller_of(record);
     let mode = ToolMode::from_word(&record.mode);
     let mode = mode.unwrap_or_else(|| live.app.gateways.mode(&caller));
     let state = SessionState {
