@@ -8,6 +8,7 @@ pub mod client_keys;
 pub(crate) mod clients;
 pub(crate) mod drift_policy;
 pub mod environment;
+pub mod exchange;
 pub(crate) mod filter;
 pub(crate) mod http;
 pub(crate) mod key_hints;

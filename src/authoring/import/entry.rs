@@ -170,6 +170,7 @@ impl ImportedEntry {
             url: _,
             headers,
             oauth,
+            auth,
             tool_filters,
             resource_filters,
             prompt_filters,
@@ -248,6 +249,7 @@ impl ImportedEntry {
         let call_timeout = call_timeout.or(dialect.call_timeout.map(CstInputValue::from));
         let rest = [
             ("oauth", oauth.map(|oauth| top_level::json_to_cst(oauth.into_json()))),
+            ("auth", auth.map(|auth| top_level::json_to_cst(auth.value.into_json()))),
             ("description", description.map(|text| text.value.into())),
             ("namespace", namespace.map(|text| text.value.into())),
             ("showServer", show_server.map(boolean)),

@@ -155,7 +155,9 @@ fn references(raw: &RawServer, reader: &ConfigReader<'_>) -> Vec<(String, String
         headers.map(|(name, _)| ("/headers".to_owned(), name.value.as_str(), &name.location));
     let oauth = raw.oauth.iter().flat_map(RawOAuth::secret_fields);
     let oauth = oauth.map(|(place, key, location)| (format!("/oauth{place}"), key, location));
-    let all = env.chain(headers).chain(oauth);
+    let auth = raw.auth.iter().flat_map(|auth| auth.value.secret_fields());
+    let auth = auth.map(|(key, location)| ("/auth".to_owned(), key, location));
+    let all = env.chain(headers).chain(oauth).chain(auth);
     all.filter_map(|(place, name, location)| {
         Some((place, name.to_owned(), reader.reference_json_at(location)?.clone()))
     })

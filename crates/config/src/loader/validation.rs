@@ -120,6 +120,9 @@ pub(crate) fn validate_config(
     if let Some(auth) = &auth {
         auth.value.warn_unknown_agents(&policy, reader);
     }
+    if auth.as_ref().is_none_or(|auth| auth.value.jwt.is_none()) {
+        report_exchanges(toolboxes.as_ref(), mcp_servers.as_ref(), reader);
+    }
     let mut checked = Config {
         mode,
         auto_reload: auto_reload.map(|word| check_auto_reload(&word, reader)).unwrap_or_default(),
@@ -154,6 +157,23 @@ pub(crate) fn validate_config(
     checked.toolboxes = all_toolboxes(blocks, has_catalog, paths, reader);
     apply_launch_defaults(&mut checked);
     (checked, PendingMacros { macros: macros.unwrap_or_default(), servers })
+}
+
+/// Reports servers that exchange callers' tokens although no caller can have one.
+fn report_exchanges(
+    toolboxes: Option<&LocatedMap<RawToolbox>>,
+    alone: Option<&LocatedMap<RawServer>>,
+    reader: &mut ConfigReader<'_>,
+) {
+    let in_toolboxes = toolboxes.into_iter().flat_map(|toolboxes| &toolboxes.0);
+    let in_toolboxes = in_toolboxes.filter_map(|(_, toolbox)| toolbox.mcp_servers.as_ref());
+    let servers = in_toolboxes.chain(alone).flat_map(|servers| &servers.0);
+    let enabled = servers.filter(|(_, raw)| !raw.is_disabled());
+    for auth in enabled.filter_map(|(_, raw)| raw.auth.as_ref()) {
+        let message = "callers have no tokens to exchange: the top-level `auth` has no `jwt`";
+        let hint = "add `auth.jwt` at the top level, or remove `auth` from this server";
+        reader.report_error(&auth.location, message, Some(hint.to_owned()));
+    }
 }
 
 /// Builds a configuration without expanding variables or reporting errors.

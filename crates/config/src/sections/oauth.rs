@@ -1,6 +1,6 @@
 //! The `oauth` setting of an HTTP server: `false`, or parameters that discovery can't provide.
 
-mod validation;
+pub(crate) mod validation;
 
 use std::borrow::Cow;
 
@@ -145,7 +145,7 @@ section! {
     }
 }
 
-struct ScopesShape;
+pub(crate) struct ScopesShape;
 
 impl JsonSchema for ScopesShape {
     fn inline_schema() -> bool {
@@ -161,7 +161,10 @@ impl JsonSchema for ScopesShape {
     }
 }
 
-fn scopes(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Vec<Located<String>>> {
+pub(crate) fn scopes(
+    node: &Node<'_>,
+    reader: &mut ConfigReader<'_>,
+) -> Option<Vec<Located<String>>> {
     if node.value.as_string_lit().is_none() {
         return reader.read_strings(node);
     }
@@ -275,7 +278,7 @@ impl RawOAuth {
     }
 }
 
-fn members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
+pub(crate) fn members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
     let members = members.into_iter();
     let members = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
     json!(members.collect::<serde_json::Map<_, _>>())

@@ -11,12 +11,14 @@ use url::Url;
 use crate::sections::category::check_overrides;
 use crate::sections::client_keys::ClientKeys;
 use crate::sections::drift_policy;
+use crate::sections::exchange::RawExchange;
 use crate::sections::filter;
 use crate::sections::limits::{RawRateLimits, RawResultCache};
 use crate::sections::oauth::RawOAuth;
 use crate::sections::root::RawServer;
 use crate::sections::sandbox;
 use crate::syntax::checks::duration_from_millis;
+use crate::syntax::document::SourceLocation;
 use crate::syntax::objects::LocatedMap;
 use crate::syntax::paths::{PathResolver, expand_tilde, join_absolute, resolve_path};
 use crate::syntax::reader::{ConfigReader, Located, ServerEntryError, did_you_mean, quoted_list};
@@ -53,6 +55,7 @@ pub(crate) fn check_server(
         url: _,
         headers,
         oauth,
+        auth,
         tool_filters,
         resource_filters,
         prompt_filters,
@@ -98,6 +101,7 @@ pub(crate) fn check_server(
     let extension_methods = check_extension_methods(extension_methods, reader);
     let (isolation, eager) =
         check_isolation_and_eager(isolation, eager, idle_timeout_ms.as_ref(), reader);
+    let eager = eager && !ignores_eager(auth.as_ref(), &name.location, reader);
     let idle_timeout = duration_from_millis(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
     let drift_policy =
@@ -119,10 +123,14 @@ pub(crate) fn check_server(
                 ("container", container.is_some()),
             ];
             warn_ignored_keys(&commands, name, reader);
-            http((&url, transport), headers, (oauth, paths), reader).map(Launch::Http)
+            http((&url, transport), headers, (oauth, auth), paths, reader).map(Launch::Http)
         }
         Some(TransportChoice::Stdio(command)) => {
             let none = LocatedMap::default();
+            if let Some(auth) = &auth {
+                let message = "expected a `url`: only servers over HTTP get callers' tokens";
+                reader.report_error(&auth.location, message, None);
+            }
             program(command, paths, reader).map(|(command, mut all_args)| {
                 all_args.extend(args.into_iter().flatten().map(|arg| arg.value));
                 Launch::Stdio(StdioLaunch {
@@ -326,10 +334,19 @@ fn warn_ignored_keys(keys: &[(&str, bool)], name: &Located<String>, reader: &mut
 fn http(
     (url, transport): (&Located<String>, HttpTransport),
     headers: Option<LocatedMap<Located<String>>>,
-    (oauth, paths): (Option<RawOAuth>, &PathResolver<'_>),
+    (oauth, auth): (Option<RawOAuth>, Option<Located<RawExchange>>),
+    paths: &PathResolver<'_>,
     reader: &mut ConfigReader<'_>,
 ) -> Option<HttpLaunch> {
-    let mut oauth = oauth.map(|oauth| oauth.checked(paths, reader)).unwrap_or_default();
+    let exchange = auth.as_ref().map(|auth| auth.location.clone());
+    if let (Some(_), Some(auth)) = (&oauth, &exchange) {
+        let message = "expected `oauth` or `auth`, found both";
+        reader.report_error(auth, message, Some("remove one of them".to_owned()));
+    }
+    let mut oauth = match auth {
+        Some(auth) => auth.value.checked(&auth.location, reader),
+        None => oauth.map(|oauth| oauth.checked(paths, reader)).unwrap_or_default(),
+    };
     let parsed = Url::parse(url.value.trim()).ok();
     let parsed = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if parsed.is_none() {
@@ -363,6 +380,10 @@ fn http(
     }
     // A configured `Authorization` header replaces OAuth.
     oauth.is_off |= checked.iter().any(|(header, _)| *header == AUTHORIZATION);
+    if let Some(location) = exchange.filter(|_| oauth.is_off) {
+        let message = "expected `auth` or the header `Authorization`, found both";
+        reader.report_error(&location, message, Some("remove one of them".to_owned()));
+    }
     parsed.filter(|_| is_right).map(|url| HttpLaunch {
         url,
         transport,
@@ -463,6 +484,20 @@ fn check_isolation_and_eager(
         );
     }
     (isolation, true)
+}
+
+/// Returns `true` for a server that gets callers' tokens: without a caller there is no token to
+/// start it with.
+fn ignores_eager(
+    auth: Option<&Located<RawExchange>>,
+    server: &SourceLocation,
+    reader: &mut ConfigReader<'_>,
+) -> bool {
+    if auth.is_some() {
+        let message = "`eager` is ignored: with `auth`, the server starts with a caller's token";
+        reader.report_warning(server, message, None);
+    }
+    auth.is_some()
 }
 
 fn check_filters(

@@ -259,6 +259,33 @@ fn oauth_section_is_checked() {
 }
 
 #[test]
+fn auth_of_a_server_is_checked() {
+    let block = r#"{"url": "http://x", "auth": {"exchange": "caller", "issuer": "https://as/t",
+        "clientId": "me", "privateKey": "-----BEGIN PRIVATE KEY-----", "scope": "a b",
+        "audience": "x", "resource": "off", "allowedOrigins": ["https://login/"]}}"#;
+    let jwt = r#""auth": {"jwt": {"issuer": "https://as", "audience": "us"}}"#;
+    let text = format!(r#"{{{jwt}, "mcpServers": {{"srv": {block}}}}}"#);
+    let config = config(&text);
+    let Launch::Http(launch) = &config.toolboxes[0].servers[0].launch else { panic!() };
+    let exchange = launch.oauth.exchange().unwrap();
+    assert_eq!(exchange.issuer.as_str(), "https://as/t");
+    assert_eq!(exchange.audience.as_deref(), Some("x"));
+    assert_eq!(exchange.key.as_ref().unwrap().algorithm, "ES256");
+    assert_eq!(launch.oauth.resource, ResourceIndicator::Off);
+    assert_eq!(launch.oauth.allowed_origins, ["https://login"]);
+    assert_eq!(launch.oauth.scopes.as_ref().unwrap().len(), 2);
+    // Without `auth.jwt` no caller has a token.
+    let Launch::Broken { reason, hint } = server(block).launch else { panic!() };
+    assert!(reason.contains("the top-level `auth` has no `jwt`"), "{reason}");
+    assert!(hint.contains("`auth.jwt`"), "{hint}");
+    // Another program's value is ignored.
+    let Launch::Http(launch) = server(r#"{"url": "http://x", "auth": "oauth"}"#).launch else {
+        panic!()
+    };
+    assert_eq!(launch.oauth, OAuthConfig::default());
+}
+
+#[test]
 fn invalid_urls_and_headers_are_not_echoed() {
     for block in [
         r#"{"url": "hunter2"}"#,

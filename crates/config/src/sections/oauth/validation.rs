@@ -9,7 +9,7 @@ use crate::syntax::objects::LocatedMap;
 use crate::syntax::paths::{PathResolver, resolve_path};
 use crate::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
 use mcp_workbench_settings::{
-    AccountScope, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator,
+    AccountScope, ClientKey, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator,
 };
 
 const GRANTS: [&str; 5] =
@@ -182,19 +182,12 @@ impl RawOAuthObject {
                     }
                     return GrantType::ClientCredentials;
                 };
-                if !reader.is_unresolved(&key.location) && !key.value.contains(PEM) {
-                    let message = "expected a private key in PEM (PKCS#8)";
-                    let hint = format!(
-                        "a PKCS#8 key starts with `{PEM}`: use `openssl pkcs8 -topk8 -nocrypt`"
-                    );
-                    reader.report_error(&key.location, message, Some(hint));
-                }
-                let algorithm = self.algorithm.as_ref();
-                let algorithm = algorithm.and_then(|it| word(it, &ALGORITHMS, reader));
+                let (algorithm, key_id) = (self.algorithm.as_ref(), self.key_id.as_ref());
+                let key = client_key(key, algorithm, key_id, reader);
                 GrantType::PrivateKeyJwt {
-                    key: key.value.clone(),
-                    algorithm: algorithm.unwrap_or(ALGORITHMS[0]).to_owned(),
-                    key_id: self.key_id.as_ref().map(|id| id.value.clone()),
+                    key: key.pem,
+                    algorithm: key.algorithm,
+                    key_id: key.key_id,
                 }
             }
             "jwt_bearer" => {
@@ -234,7 +227,27 @@ impl RawIdentityProvider {
     }
 }
 
-fn word(
+/// Checks the private key of a client, and its algorithm.
+pub(crate) fn client_key(
+    key: &Located<String>,
+    algorithm: Option<&Located<String>>,
+    key_id: Option<&Located<String>>,
+    reader: &mut ConfigReader<'_>,
+) -> ClientKey {
+    if !reader.is_unresolved(&key.location) && !key.value.contains(PEM) {
+        let message = "expected a private key in PEM (PKCS#8)";
+        let hint = format!("a PKCS#8 key starts with `{PEM}`: use `openssl pkcs8 -topk8 -nocrypt`");
+        reader.report_error(&key.location, message, Some(hint));
+    }
+    let algorithm = algorithm.and_then(|it| word(it, &ALGORITHMS, reader));
+    ClientKey {
+        pem: key.value.clone(),
+        algorithm: algorithm.unwrap_or(ALGORITHMS[0]).to_owned(),
+        key_id: key_id.map(|id| id.value.clone()),
+    }
+}
+
+pub(crate) fn word(
     written: &Located<String>,
     known: &'static [&'static str],
     reader: &mut ConfigReader<'_>,
@@ -266,7 +279,7 @@ fn parameters(
 }
 
 /// Parses an HTTP URL. Errors don't repeat it, as it may contain a secret.
-fn address(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Url> {
+pub(crate) fn address(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Url> {
     let url = Url::parse(written.value.trim()).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if url.is_none() {
@@ -277,7 +290,7 @@ fn address(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<U
 }
 
 /// Parses an origin, in its normal form.
-fn origin(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<String> {
+pub(crate) fn origin(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<String> {
     let url = address(written, reader)?;
     if url.path() == "/" && url.query().is_none() && url.fragment().is_none() {
         return Some(url.origin().ascii_serialization());
@@ -287,7 +300,10 @@ fn origin(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<St
     None
 }
 
-fn resource(written: &Located<String>, reader: &mut ConfigReader<'_>) -> ResourceIndicator {
+pub(crate) fn resource(
+    written: &Located<String>,
+    reader: &mut ConfigReader<'_>,
+) -> ResourceIndicator {
     match written.value.as_str() {
         "auto" => ResourceIndicator::Auto,
         "off" => ResourceIndicator::Off,

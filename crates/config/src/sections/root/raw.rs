@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::sections::client_keys::ClientKeys;
 use crate::sections::environment::read_env_vars;
+use crate::sections::exchange::RawExchange;
 use crate::sections::limits::{RawRateLimits, RawResultCache};
 use crate::sections::oauth::RawOAuth;
 use crate::sections::pasted_command;
@@ -59,6 +60,10 @@ keys! {
         /// Sign-in settings that the server at `url` cannot announce itself. `false` turns sign-in
         /// off, as does an `Authorization` header.
         everybodys "oauth" as pub oauth: RawOAuth,
+
+        /// Sends the server a token of the caller, exchanged for the caller's JWT (RFC 8693).
+        /// Replaces `oauth`. Works only over HTTP with `auth.jwt`.
+        everybodys "auth" as pub auth: Located<RawExchange>,
 
         /// Tools to show: names, globs such as `read_*`, and `!` before a glob to exclude tools.
         /// With only `!` globs, all other tools are shown; an empty list shows all.
