@@ -27,7 +27,7 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::builtin::{self, BuiltinServer};
-use crate::cli::access::{auth, explain, lock, policy, token};
+use crate::cli::access::{auth, explain, lock, policy, token, trust};
 use crate::cli::args::{GlobalArgs, completion, help, suggestions};
 use crate::cli::configuring::{add, catalog, check, remove, tailor};
 use crate::cli::monitoring::{dashboard, logs, ps, stats, top};
@@ -65,7 +65,8 @@ Examples:
 
 const SCHEMA: &str = "\
 Examples:
-  mcp-workbench schema > workbench-config.schema.json";
+  mcp-workbench schema > workbench-config.schema.json
+  mcp-workbench schema project > mcp-workbench-project.schema.json";
 
 const BUILTIN: &str = "\
 Examples:
@@ -92,6 +93,7 @@ enum Command {
     Token(token::Args),
     Auth(auth::Args),
     Explain(explain::Args),
+    Trust(trust::Args),
     Lock(lock::Args),
     Policy(policy::Args),
     Cache(cache::Args),
@@ -110,7 +112,11 @@ enum Command {
     Demo(demo::Args),
     /// Print the JSON Schema of the configuration file
     #[command(after_help = SCHEMA)]
-    Schema,
+    Schema {
+        /// Print the schema of the project file `.mcp-workbench.json` instead
+        #[arg(value_parser = ["project"])]
+        file: Option<String>,
+    },
     Man(man::Args),
     /// Print a shell completion script
     ///
@@ -252,6 +258,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Token(args) => token::run(&args),
         Command::Auth(args) => auth::run(&global, &args),
         Command::Explain(args) => explain::run(&global, &args),
+        Command::Trust(args) => trust::run(&global, &args),
         Command::Lock(args) => lock::run(&global, &args),
         Command::Policy(args) => policy::run(&global, &args),
         Command::Cache(args) => cache::run(&global, &args),
@@ -267,8 +274,12 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Remove(args) => remove::run(&global, &args),
         Command::Tailor(args) => tailor::run(&global, &args),
         Command::Demo(demo::Args {}) => demo::run(),
-        Command::Schema => {
-            print::data(&mcp_workbench_config::schema_text().trim_end())?;
+        Command::Schema { file } => {
+            let text = match file {
+                None => mcp_workbench_config::schema_text(),
+                Some(_) => mcp_workbench_config::project_schema_text(),
+            };
+            print::data(&text.trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man(args) => man::run(&args),

@@ -18,6 +18,8 @@ use mcp_workbench_settings::{Config, can_auto_reload};
 pub struct ReloadSource {
     /// Absolute path of the configuration file or catalog folder.
     pub file: PathBuf,
+    /// Absolute paths of the project files that could be laid over it.
+    pub project_files: Vec<PathBuf>,
     /// Loads the configuration and fetches the values that the argument selects.
     pub load: Box<dyn Fn(ValueRefresh) -> Result<LoadedConfig, LoadError> + Send + Sync>,
     pub on_applied: Box<dyn Fn(&Config) + Send + Sync>,
@@ -47,13 +49,13 @@ pub(crate) struct ConfigReloader {
 }
 
 impl ConfigReloader {
-    /// Watches the file, its lock file, and the folder `catalog`. If they can't be watched, only
+    /// Watches the file, its lock file, project files, and the folder `catalog`. If they can't be watched, only
     /// explicit reloads work.
     pub(crate) fn new(source: ReloadSource, catalog: Option<&Path>) -> Self {
         let trigger = Arc::<ReloadTrigger>::default();
-        let lock = lock_path(&source);
+        let files = watched_files(&source);
         let watch =
-            FileWatcher::new(&[&source.file, &lock], catalog, &trigger).inspect_err(|error| {
+            FileWatcher::new(&paths(&files), catalog, &trigger).inspect_err(|error| {
                 tracing::warn!(
                     %error,
                     "failed to watch the configuration file; changes apply on `mcp-workbench reload` or SIGHUP"
@@ -147,14 +149,21 @@ impl ConfigReloader {
 
     fn rewatch(&mut self, gateways: &GatewayRegistry) {
         if let Some(watch) = &mut self.watch {
-            let files = [&*self.source.file, &lock_path(&self.source)];
-            watch.update_paths(&files, gateways.config().navigator.folder.as_deref());
+            let files = watched_files(&self.source);
+            watch.update_paths(&paths(&files), gateways.config().navigator.folder.as_deref());
         }
     }
 }
 
-fn lock_path(source: &ReloadSource) -> PathBuf {
-    mcp_workbench_config::lockfile_path(&source.file, source.file.is_dir())
+fn paths(files: &[PathBuf]) -> Vec<&Path> {
+    files.iter().map(PathBuf::as_path).collect()
+}
+
+fn watched_files(source: &ReloadSource) -> Vec<PathBuf> {
+    let lock = mcp_workbench_config::lockfile_path(&source.file, source.file.is_dir());
+    let mut files = vec![source.file.clone(), lock];
+    files.extend_from_slice(&source.project_files);
+    files
 }
 
 fn tell(gateways: &GatewayRegistry, event: Event<'_>) {

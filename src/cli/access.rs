@@ -1,4 +1,4 @@
-//! `auth`, `token`, `policy`, `explain` and `lock`, and the lock file.
+//! `auth`, `token`, `policy`, `explain`, `trust` and `lock`, and the lock file.
 
 pub(crate) mod access_diff;
 pub(crate) mod auth;
@@ -7,3 +7,4 @@ pub(crate) mod lock;
 pub(crate) mod locking;
 pub(crate) mod policy;
 pub(crate) mod token;
+pub(crate) mod trust;

@@ -15,13 +15,15 @@ pub use loader::file::{
     load_without_lockfile, locate, locate_cache, parse, parse_with, user_file,
 };
 pub use loader::input_problem::InputProblem;
-pub use loader::loaded_config::LoadedConfig;
+pub use loader::loaded_config::{LoadedConfig, ProjectState, ProjectStatus};
 pub use loader::lockfile::{lockfile_path, parse_lockfile, render_lockfile};
+pub use loader::project::{ProjectFile, parse_project};
 pub use loader::secrets_env::{parse_secrets_env, render_secrets_env, secrets_env_path};
 pub use loader::validation::unexpanded_config;
 pub use sections::audit::otlp_traces_url;
 pub use sections::auth::is_valid_token;
-pub use sections::schema::{schema, schema_text};
+pub use sections::project::{ProjectConfig, TakenNames};
+pub use sections::schema::{project_schema_text, schema, schema_text};
 pub use syntax::finding::{ConfigReport, Finding, Severity};
 pub use syntax::lookup::{KeyLocation, locate_key};
 pub use syntax::variables::{expand_variables, replace_with_defaults, variable_names};

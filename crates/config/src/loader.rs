@@ -9,6 +9,7 @@ pub(crate) mod file;
 pub(crate) mod input_problem;
 pub(crate) mod loaded_config;
 pub(crate) mod lockfile;
+pub(crate) mod project;
 pub(crate) mod secrets_env;
 pub mod toolman;
 pub mod toolman_server;

@@ -19,6 +19,7 @@ pub(crate) mod navigator;
 pub mod oauth;
 pub mod pasted_command;
 pub(crate) mod policy;
+pub(crate) mod project;
 pub mod ranges;
 pub mod root;
 pub mod sandbox;

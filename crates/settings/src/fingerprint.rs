@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     AgentPolicy, ArgumentTest, ClientConfig, Config, ConfirmationPolicy, DriftPolicy, Isolation,
     Launch, LockedDefinition, LockedDefinitions, LockedServer, PolicyCondition, PolicyConfig,
-    RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
+    ProjectRules, RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
 };
 
 /// Version of the encoding.
@@ -74,6 +74,19 @@ fn encode_policy(policy: &PolicyConfig) -> Value {
         policy.dangerous_tools,
         policy.is_hint_dangerous,
         confirmation,
+        policy.projects.iter().map(encode_project).collect::<Vec<_>>(),
+    ])
+}
+
+fn encode_project(project: &ProjectRules) -> Value {
+    json!([
+        project.allowed_servers,
+        project.exposed_tools,
+        project.exposed_resources,
+        project.exposed_prompts,
+        project.denied_tools,
+        project.dangerous_tools,
+        encode_rates(project.limits),
     ])
 }
 
@@ -232,7 +245,8 @@ mod tests {
 
     #[test]
     fn fingerprint_covers_everything_served_to_agents() {
-        let changes: [fn(&mut Config); 10] = [
+        let changes: [fn(&mut Config); 11] = [
+            |config| config.policy.projects.push(ProjectRules::default()),
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,

@@ -37,7 +37,7 @@ pub use oauth::{
 pub use package::{Ecosystem, Package, VersionRequest};
 pub use policy::{
     AgentPolicy, ArgumentTest, ConfirmationPolicy, DefaultPolicy, PolicyCondition, PolicyConfig,
-    TimeWindow, UnknownAgentPolicy,
+    ProjectRules, TimeWindow, UnknownAgentPolicy,
 };
 pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;

@@ -174,6 +174,19 @@ impl RateLimits {
         }
     }
 
+    /// Returns the lower of both limits.
+    #[must_use]
+    pub fn lowest(self, other: Self) -> Self {
+        let lowest = |one: Option<u32>, other: Option<u32>| {
+            let set = [one, other].into_iter().flatten().filter(|limit| *limit > 0);
+            set.min().or(one).or(other)
+        };
+        Self {
+            calls_per_minute: lowest(self.calls_per_minute, other.calls_per_minute),
+            max_concurrent_calls: lowest(self.max_concurrent_calls, other.max_concurrent_calls),
+        }
+    }
+
     /// Returns the calls allowed per minute; `None` if unlimited (`callsPerMinute`).
     pub fn calls_per_minute(self) -> Option<NonZeroU32> {
         self.calls_per_minute.and_then(NonZeroU32::new)

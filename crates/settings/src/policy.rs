@@ -2,13 +2,14 @@
 //! `exposedPrompts`, `defaultPolicy`, `dangerousTools` and `requireConfirmation`. `policy`
 //! evaluates them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
 use crate::limits::RateLimits;
-use mcp_workbench_names::AgentName;
+use mcp_workbench_names::{AgentName, ToolboxName};
 
 /// Validated access rules: every pattern compiles, and every agent in `extends` exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub struct PolicyConfig {
     /// `true` if tools with `destructiveHint` count as dangerous.
     pub is_hint_dangerous: bool,
     pub confirmation: ConfirmationPolicy,
+    /// The rules of project files. A request must pass all of them.
+    pub projects: Vec<ProjectRules>,
+    /// The toolboxes of the project file. Its own lists don't apply to them.
+    pub project_toolboxes: BTreeSet<ToolboxName>,
     /// The folder that the workbench was started in. `None` if unknown.
     pub working_directory: Option<PathBuf>,
 }
@@ -40,10 +45,14 @@ impl PolicyConfig {
             || !self.exposed_resources.is_empty()
             || !self.exposed_prompts.is_empty()
             || self.default != DefaultPolicy::default()
+            || self.projects.iter().any(ProjectRules::has_lists)
     }
 
     /// Returns `true` if any call can require confirmation by the user.
     pub fn has_confirmations(&self) -> bool {
+        if self.projects.iter().any(|project| !project.dangerous_tools.is_empty()) {
+            return true;
+        }
         let has_listed = match &self.confirmation {
             ConfirmationPolicy::Never => return false,
             ConfirmationPolicy::Dangerous(listed) => !listed.is_empty(),
@@ -57,6 +66,53 @@ impl PolicyConfig {
     /// Returns `true` if the rules admit an agent with this name.
     pub fn knows(&self, agent: &AgentName) -> bool {
         self.strangers == UnknownAgentPolicy::Allow || self.agents.contains_key(agent)
+    }
+}
+
+/// The rules of a project file. They narrow the access to the servers of the user's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectRules {
+    /// The file, as messages name it.
+    pub file: Arc<str>,
+    /// `allowedServers`: names and globs. `None` allows all.
+    pub allowed_servers: Option<Vec<String>>,
+    /// `exposedTools` by server name.
+    pub exposed_tools: BTreeMap<String, Vec<String>>,
+    /// `exposedResources` by server name: names, globs and `!` globs.
+    pub exposed_resources: BTreeMap<String, Vec<String>>,
+    /// `exposedPrompts` by server name: names, globs and `!` globs.
+    pub exposed_prompts: BTreeMap<String, Vec<String>>,
+    /// `deniedTools`: names, globs and `server:tool`.
+    pub denied_tools: Vec<String>,
+    /// `dangerousTools`: the same. Their calls need confirmation, whatever the user's
+    /// `requireConfirmation` is.
+    pub dangerous_tools: Vec<String>,
+    /// `limits`: rate limits of each agent.
+    pub limits: RateLimits,
+}
+
+impl ProjectRules {
+    /// Returns `true` if the rules hide anything.
+    pub fn has_lists(&self) -> bool {
+        self.allowed_servers.is_some()
+            || !self.exposed_tools.is_empty()
+            || !self.exposed_resources.is_empty()
+            || !self.exposed_prompts.is_empty()
+            || !self.denied_tools.is_empty()
+    }
+
+    /// Returns the keys that the file sets.
+    pub fn keys(&self) -> Vec<&'static str> {
+        let keys = [
+            ("allowedServers", self.allowed_servers.is_some()),
+            ("exposedTools", !self.exposed_tools.is_empty()),
+            ("exposedResources", !self.exposed_resources.is_empty()),
+            ("exposedPrompts", !self.exposed_prompts.is_empty()),
+            ("deniedTools", !self.denied_tools.is_empty()),
+            ("dangerousTools", !self.dangerous_tools.is_empty()),
+            ("limits", self.limits != RateLimits::default()),
+        ];
+        keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }
 }
 

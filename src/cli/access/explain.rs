@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::access::explain::explanation::{disabled_text, switched_off_as_json};
+use crate::cli::access::explain::explanation::{RuleFiles, disabled_text, switched_off_as_json};
 use crate::cli::access::explain::tool::ToolCase;
 use crate::cli::args::{GlobalArgs, completion, warn_of_misspelled_agent};
 use crate::cli::output::{CommandError, print};
@@ -20,7 +20,7 @@ use crate::cli::servers::cached_listings;
 use crate::cli::servers::login_summary::LoginSummaryReader;
 use crate::cli::servers::server_names::is_named;
 use crate::cli::servers::tool_target::tool_ids;
-use mcp_workbench_config::{LoadedConfig, locate_key};
+use mcp_workbench_config::LoadedConfig;
 use mcp_workbench_core::policy::{Policies, ResourceOrPrompt, UnixTime};
 use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench_os::read_input_text;
@@ -72,8 +72,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let LoadedConfig { config, file, disabled, .. } = global.read()?;
-    let (file, text) = settings(global, file)?;
+    let LoadedConfig { config, file, disabled, project, .. } = global.read()?;
+    let project = project.map(|project| project.file);
+    let files = RuleFiles::new(settings(global, file)?, project.as_deref());
+    let project_toolboxes = config.policy.project_toolboxes.clone();
     let off = disabled.into_iter().map(|(toolbox, server)| ServerRef { toolbox, server });
     let off: Vec<ServerRef> = off.collect();
     let words = [Some(&args.agent_name), args.server.as_ref(), args.tool.as_ref()];
@@ -93,7 +95,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if let Some(what) = what {
         let server = |tool: &ToolId| tool.server_ref();
         let (servers, off) = (asked.iter().map(server).collect(), off.iter().map(server).collect());
-        let found = primitives::ExplainInput { config, file, text, servers, off };
+        let found = primitives::ExplainInput { config, files, servers, off };
         return primitives::explain(global, &agents, what, found, args.json);
     }
     let (known, drift) = cached_listings::tools_with_drift(global, &config)?;
@@ -116,8 +118,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         case.tool_override = over.cloned().unwrap_or_default();
         case.is_shadowed = *asked != tool
             && tools.is_some_and(|tools| tools.iter().any(|(own, _)| *own == asked.tool));
-        let rule = case.explanation.rule.path();
-        case.key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), rule));
+        let is_project = project_toolboxes.contains(&tool.toolbox);
+        case.place = files.locate(&case.explanation.rule, is_project);
+        case.project = project.as_deref().filter(|_| is_project);
         let is_method = policies.for_agent(of.as_ref()).lists_extension_method(&tool);
         case.is_listed = tools.map(|_| found.is_some() || is_method);
         let names = tools.into_iter().flatten().map(|(own, _)| own.as_str());
@@ -137,18 +140,18 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         if args.json {
             answers.push(serde_json::to_value(case.answer()).map_err(CommandError::internal)?);
         } else {
-            texts.push(case.text(&file));
+            texts.push(case.text());
         }
     }
     for tool in &off {
         let at = tool.server_ref();
         let path = ["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned);
-        let key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), &path));
+        let place = files.locate_own(&path);
         if args.json {
             let agent = agents.first().and_then(Option::as_ref);
-            answers.push(switched_off_as_json(&at, agent, &tool.tool, key.as_ref()));
+            answers.push(switched_off_as_json(&at, agent, &tool.tool, &place));
         } else {
-            texts.push(disabled_text(&at, &tool.tool, key.as_ref(), &file));
+            texts.push(disabled_text(&at, &tool.tool, &place));
         }
     }
     if args.json {

@@ -9,13 +9,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
+use crate::cli::files::project_files::ProjectFiles;
 use crate::cli::output::{CommandError, print, register_secrets};
 use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder};
 use crate::cli::servers::system_keyring::SystemKeyring;
 use crate::cli::servers::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCache};
 use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 use mcp_workbench_config::secret_values::{NoSecrets, SecretResolver};
-use mcp_workbench_config::{ConfigLocation, LoadError, LoadedConfig};
+use mcp_workbench_config::{ConfigLocation, ConfigOrigin, LoadError, LoadedConfig};
 use mcp_workbench_core::backend::ListingStore;
 use mcp_workbench_core::gateway::Caller;
 use mcp_workbench_core::telemetry::process_registry::ProcessFiles;
@@ -91,6 +92,25 @@ pub(crate) struct GlobalArgs {
         help_heading = "Global options"
     )]
     pub(crate) cache_dir: Option<PathBuf>,
+    #[arg(
+        help = "Folder of the project, e.g. for clients that start the workbench elsewhere\n\
+                [default: the current folder]",
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "DIR",
+        conflicts_with = "no_project",
+        help_heading = "Global options"
+    )]
+    pub(crate) project: Option<PathBuf>,
+    #[arg(
+        help = "Ignore the project file `.mcp-workbench.json`",
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) no_project: bool,
     /// Use the embedded configuration
     #[arg(long, global = true, hide = true, conflicts_with = "config")]
     pub(crate) embedded_config: bool,
@@ -148,7 +168,8 @@ impl GlobalArgs {
         } else {
             let location =
                 mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
-            mcp_workbench_config::load(&location, &ProcessEnv, source)
+            let projects = self.project_files()?;
+            load_with_projects(&location, projects.as_ref(), source)
         };
         let loaded = loaded.map(|loaded| with_run_context(loaded, self.mode, &folder));
         if let Ok(loaded) = &loaded {
@@ -192,6 +213,31 @@ impl GlobalArgs {
         Ok((!self.embedded_config).then(find))
     }
 
+    /// Returns the project files of `--project` or the current folder; `None` with `--no-project`
+    /// and for the embedded configuration.
+    pub(crate) fn project_files(&self) -> Result<Option<ProjectFiles>, CommandError> {
+        if self.no_project || self.embedded_config {
+            return Ok(None);
+        }
+        let folder = match &self.project {
+            None => current_folder()?,
+            Some(folder) if folder.is_dir() => folder.clone(),
+            Some(folder) => {
+                let message = format!("`--project`: no folder `{}`", folder.display());
+                let hint = "if the client should have replaced a variable such as \
+                            `${workspaceFolder}`, remove the option";
+                return Err(CommandError::usage(message).with_hint(hint));
+            }
+        };
+        Ok(Some(ProjectFiles::around(&folder, &ProcessEnv)))
+    }
+
+    /// Returns these options for `serve --http`: the working folder of a shared server is no
+    /// project, unless `--project` names it.
+    pub(crate) fn for_serving(&self, is_http: bool) -> Self {
+        Self { no_project: self.no_project || (is_http && self.project.is_none()), ..self.clone() }
+    }
+
     pub(crate) fn config_file(&self) -> Result<PathBuf, CommandError> {
         let folder = current_folder()?;
         Ok(mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder).path)
@@ -218,15 +264,17 @@ impl GlobalArgs {
         let folder = current_folder()?;
         let location = mcp_workbench_config::discover(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
+        let projects = self.project_files()?;
+        let project_files = projects.iter().flat_map(ProjectFiles::candidates).collect();
         let read = move |renewal| {
-            let loaded =
-                mcp_workbench_config::load(&location, &ProcessEnv, &values.source(renewal))?;
+            let loaded = load_with_projects(&location, projects.as_ref(), &values.source(renewal))?;
             let loaded = with_run_context(loaded, mode, &folder);
             register_secrets(&loaded.config);
             Ok(loaded)
         };
         Ok(Some(app::ReloadSource {
             file,
+            project_files,
             load: Box::new(read),
             on_applied: Box::new(|_| {}),
             describe_diff: Box::new(|_, _| String::new()),
@@ -288,6 +336,30 @@ impl GlobalArgs {
                 .with_hint("set `--cache-dir` or `WORKBENCH_CACHE_DIR`")
         })
     }
+}
+
+/// Loads a configuration and lays project files over it. A project file also works without a
+/// configuration, unless that was named.
+fn load_with_projects(
+    location: &ConfigLocation,
+    projects: Option<&ProjectFiles>,
+    source: &dyn SecretResolver,
+) -> Result<LoadedConfig, LoadError> {
+    let loaded = mcp_workbench_config::load(location, &ProcessEnv, source);
+    let Some(projects) = projects else { return loaded };
+    let loaded = match loaded {
+        Err(LoadError::Missing(missing)) if missing.chosen_by == ConfigOrigin::Default => {
+            let Some((path, _)) = projects.current()? else {
+                return Err(LoadError::Missing(missing));
+            };
+            let folder = location.path.parent().unwrap_or(Path::new("/"));
+            let empty = r#"{"toolboxes": {}}"#;
+            let loaded = mcp_workbench_config::parse(empty, &path, folder, &ProcessEnv);
+            LoadedConfig { findings: Vec::new(), ..loaded.map_err(LoadError::Invalid)? }
+        }
+        loaded => loaded?,
+    };
+    projects.lay_over(loaded)
 }
 
 pub(crate) fn print_warnings(

@@ -9,10 +9,10 @@ use crate::cli::args::{GlobalArgs, completion, print_warnings};
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::{config_remarks, unpinned_packages};
 use crate::cli::gateways::{with_gateway, without_policy};
-use crate::cli::output::{CommandError, Symptom, format_count, print};
+use crate::cli::output::{CommandError, Symptom, format_count, print, quoted};
 use crate::cli::servers::server_names::{all_names, is_named};
 use crate::cli::servers::value_sources::FetchAll;
-use mcp_workbench_config::{Dialect, LoadError, LoadedConfig, Severity};
+use mcp_workbench_config::{Dialect, LoadError, LoadedConfig, ProjectStatus, Severity};
 use mcp_workbench_core::policy::Policies;
 use mcp_workbench_names::{AgentName, ToolboxName};
 use mcp_workbench_settings::{Config, ServerConfig, ToolboxConfig};
@@ -30,7 +30,7 @@ mod tables;
 mod tls;
 
 use inspection::{InspectionOptions, ServerInspection, inspect_servers};
-use report::{CheckReport, CheckStatus, ProblemRow, ServerRow};
+use report::{CheckReport, CheckStatus, ProblemRow, ProjectRow, ServerRow};
 use tables::{configured_table, started_table, summary};
 
 const EXAMPLES: &str = "\
@@ -85,9 +85,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print_warnings(args.read(global)?)?
     };
     let is_broken = loaded.has_errors();
-    let LoadedConfig { config, dialect, mut disabled, mut findings, file, .. } = loaded;
+    let LoadedConfig { config, dialect, mut disabled, mut findings, file, project, .. } = loaded;
     let agent = global.caller().agent;
     let mut service = if agent.is_some() { Vec::new() } else { access_summary::lines(&config) };
+    service.extend(project.as_ref().map(project_line));
     // Without an agent, checks all servers; with one, only those that it may use.
     let rules = agent.is_none().then(|| config.clone());
     let config = if agent.is_some() { config } else { without_policy(config) };
@@ -140,6 +141,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             is_valid: true,
             dialect: Some(dialect.as_str()),
             mode: Some(mode),
+            project: project.as_ref().map(ProjectRow::new),
             errors: ProblemRow::of(&findings, Severity::Error),
             warnings: ProblemRow::of(&findings, Severity::Warning),
             servers,
@@ -257,6 +259,19 @@ fn headline(
         format_count(count_servers(seen), "server"),
         seen.mode.as_str(),
     )
+}
+
+fn project_line(project: &ProjectStatus) -> String {
+    let ProjectStatus { file, state, toolboxes, rules, .. } = project;
+    let mut line = format!("project file `{file}` ({})", state.as_str());
+    if !toolboxes.is_empty() {
+        line.push_str(&format!(": adds {}", quoted(toolboxes, ", ")));
+    }
+    if !rules.is_empty() {
+        let sign = if toolboxes.is_empty() { ":" } else { ";" };
+        line.push_str(&format!("{sign} narrows access with {}", quoted(rules, ", ")));
+    }
+    line
 }
 
 /// Prints findings, or collects them in `kept` for the JSON report.

@@ -70,10 +70,14 @@ fn finding(found: &mcp_workbench_config::Finding) -> ConfigFinding {
         Severity::Error => "error",
         Severity::Warning => "warning",
     };
+    let path = match &found.file {
+        Some(file) => format!("{file}: {}", found.path).trim_end_matches([':', ' ']).to_owned(),
+        None => found.path.clone(),
+    };
     let shown = |text: &str| untrusted_text::clean_lines(&redact(text));
     ConfigFinding {
         severity: severity.to_owned(),
-        path: shown(&found.path),
+        path: shown(&path),
         line: found.position.map(|(line, _)| line),
         message: shown(&found.message),
         hint: found.hint.as_deref().map(shown),

@@ -86,6 +86,12 @@ fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandErr
     let Some(config) = global.source_file()? else {
         return Ok(Err("the embedded configuration has no background service".to_owned()));
     };
+    if let Some(projects) = global.project_files()?
+        && !projects.read().map_err(CommandError::config)?.is_empty()
+    {
+        let why = "this folder has a project file, which the background service does not use";
+        return Ok(Err(why.to_owned()));
+    }
     let Some(service) = background_service::read(&config)? else {
         let file = config.display();
         return Ok(Err(format!(

@@ -74,6 +74,7 @@ pub(crate) fn run(
         let global = GlobalArgs { embedded_config: true, config: None, ..global.clone() };
         return serve_loaded(&global, &args.serving, None, loaded, None);
     };
+    let global = &global.for_serving(true);
     let values = Arc::<ValueCache>::default();
     let loaded = global
         .read_with_values(&values.source(ValueRefresh::All))?

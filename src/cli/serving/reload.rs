@@ -24,8 +24,12 @@ Examples:
 pub(crate) struct Args {}
 
 pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandError> {
-    global.load()?;
-    let file = global.config_file()?;
+    let loaded = global.load()?;
+    let mut file = global.config_file()?;
+    if !file.exists() {
+        // Only a project file is served.
+        file = loaded.file.into();
+    }
     let serving = serving_workbenches(global, &file)?;
     for (record, asked) in serving.iter().zip(request_reload(&serving)?) {
         asked.map_err(|error| {

@@ -57,6 +57,7 @@ pub(crate) fn run(
     if let Some(without) = ProcessEnv.get(REHEARSAL) {
         mcp_workbench_core::state::round_trip::begin(without);
     }
+    let global = &global.for_serving(args.serving.http.is_some());
     let values = Arc::<ValueCache>::default();
     let loaded = global
         .read_with_values(&values.source(ValueRefresh::All))?

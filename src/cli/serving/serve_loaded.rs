@@ -204,6 +204,7 @@ fn options(
             config: loaded.file.clone(),
             at: "stdio".to_owned(),
             mode: config.mode.as_str().to_owned(),
+            project: loaded.project.as_ref().map(|project| project.file.clone().into()),
             ..ProcessRecord::default()
         };
         // Serving continues if these files can't be written.

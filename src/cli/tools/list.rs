@@ -12,12 +12,13 @@ use crate::cli::gateways::with_gateway;
 use crate::cli::output::print::to_raw_value;
 use crate::cli::output::{
     Align, CommandError, ContextSize, Table, age, escape_to_line, format_age, format_count, number,
-    print,
+    print, quoted,
 };
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};
 use crate::cli::tools::call_error::call_error;
+use mcp_workbench_config::LoadedConfig;
 use mcp_workbench_core::gateway::Gateway;
 use mcp_workbench_core::toolbox::ExposedTool;
 use mcp_workbench_names::{AgentName, ServerRef};
@@ -98,8 +99,12 @@ struct ListReport<'a> {
 
 /// Runs the command. Fails if no server could be listed.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let config =
-        global.read_for_start(|_, server| args.refresh || !is_cached(global, server))?.config;
+    let LoadedConfig { config, project, .. } =
+        global.read_for_start(|_, server| args.refresh || !is_cached(global, server))?;
+    if let Some(project) = project.filter(|project| !project.toolboxes.is_empty()) {
+        let names = quoted(&project.toolboxes, ", ");
+        print::note(&format!("from `{}`: {names}", project.file));
+    }
     let is_empty = config.toolboxes.is_empty();
     if is_empty {
         print::note(&"no toolboxes: every server is disabled");

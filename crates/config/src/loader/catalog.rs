@@ -226,6 +226,7 @@ pub(crate) fn load_catalog(
         findings,
         file,
         unresolved_secrets: values.unresolved(),
+        project: None,
     })
 }
 

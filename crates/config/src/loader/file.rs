@@ -379,6 +379,7 @@ fn parse_in_context(
                 findings,
                 file,
                 unresolved_secrets: unasked,
+                project: None,
             })
         }
         Some(_) | None => Err(invalid(findings)),

@@ -21,6 +21,44 @@ pub struct LoadedConfig {
     /// The secret references that weren't resolved. The settings that need them can be inspected,
     /// but the server or endpoint can't be used.
     pub unresolved_secrets: BTreeSet<SecretRef>,
+    /// The project file that was laid over it, if any.
+    pub project: Option<ProjectStatus>,
+}
+
+/// A project file, and what it adds to the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectStatus {
+    /// The absolute path.
+    pub file: String,
+    pub state: ProjectState,
+    /// `true` if the file has enabled servers, even if they don't start.
+    pub has_servers: bool,
+    /// The toolboxes that it added.
+    pub toolboxes: Vec<ToolboxName>,
+    /// The keys of its rules.
+    pub rules: Vec<&'static str>,
+}
+
+/// Whether the user trusts a project file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProjectState {
+    Trusted,
+    Untrusted,
+    /// The user trusted another text.
+    Changed,
+    /// The user trusted the file, and it doesn't exist anymore.
+    Gone,
+}
+
+impl ProjectState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Untrusted => "untrusted",
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+        }
+    }
 }
 
 impl LoadedConfig {

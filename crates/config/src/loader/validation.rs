@@ -183,16 +183,16 @@ pub fn unexpanded_config(raw: RawConfig, folder: &Path) -> Config {
     validate_config(raw, None, &paths, &mut ConfigReader::new(None)).0
 }
 
-struct ServerSections {
+pub(crate) struct ServerSections {
     /// The file has an empty `toolboxes` object.
-    is_empty_on_purpose: bool,
-    toolboxes: LocatedMap<RawToolbox>,
-    mcp_servers: LocatedMap<RawServer>,
-    categories: LocatedMap<RawCategory>,
+    pub(crate) is_empty_on_purpose: bool,
+    pub(crate) toolboxes: LocatedMap<RawToolbox>,
+    pub(crate) mcp_servers: LocatedMap<RawServer>,
+    pub(crate) categories: LocatedMap<RawCategory>,
 }
 
 /// Returns the toolboxes of all sections, in file order.
-fn all_toolboxes(
+pub(crate) fn all_toolboxes(
     blocks: ServerSections,
     has_catalog: bool,
     paths: &PathResolver<'_>,

@@ -3,6 +3,6 @@
 
 mod conditions;
 mod inheritance;
-mod patterns;
+pub(crate) mod patterns;
 pub(crate) mod raw;
 pub(crate) mod validation;

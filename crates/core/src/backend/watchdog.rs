@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::backend::launch::container::ContainerCleanup;
 use mcp_workbench_os::{ChildGuard, kill_group};
 
-pub(crate) const LAUNCH_ID_VAR: &str = "WORKBENCH_LAUNCH";
+pub const LAUNCH_ID_VAR: &str = "WORKBENCH_LAUNCH";
 
 /// Maximum sweeps for marked processes, which can spawn more while they are killed.
 const MAX_SWEEPS: usize = 50;

@@ -11,8 +11,10 @@ use globset::Glob;
 
 use crate::catalog::PrimitiveKind;
 use crate::policy::rule::RulePath;
-use mcp_workbench_names::{AgentName, ServerName};
-use mcp_workbench_settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef};
+use mcp_workbench_settings::{
+    AgentPolicy, PolicyCondition, PolicyConfig, ProjectRules, RateLimits,
+};
 
 /// The key of lists for all servers without their own list.
 const ANY_SERVER: &str = "*";
@@ -28,6 +30,67 @@ pub(crate) struct Access<'a> {
     /// Allowlists of resources; `None` allows all.
     pub(crate) resources: Option<RuleLists<'a>>,
     pub(crate) prompts: Option<RuleLists<'a>>,
+    pub(crate) project: ProjectAccess<'a>,
+}
+
+/// The lists of project files that apply to a server. A request must pass all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProjectAccess<'a> {
+    pub(crate) tools: RuleLists<'a>,
+    pub(crate) resources: RuleLists<'a>,
+    pub(crate) prompts: RuleLists<'a>,
+    pub(crate) denied_tools: RuleLists<'a>,
+    pub(crate) dangerous_tools: Vec<&'a [String]>,
+}
+
+impl<'a> ProjectAccess<'a> {
+    /// # Errors
+    ///
+    /// Returns the rule that hides the server.
+    fn new(config: &'a PolicyConfig, at: &ServerRef) -> Result<Self, RulePath> {
+        let mut access = Self::default();
+        let is_own = config.project_toolboxes.contains(&at.toolbox);
+        for project in &config.projects {
+            access.add_tool_patterns(project);
+            if !is_own {
+                access.add_lists(project, &at.server)?;
+            }
+        }
+        Ok(access)
+    }
+
+    fn add_tool_patterns(&mut self, project: &'a ProjectRules) {
+        if !project.denied_tools.is_empty() {
+            let rule = RulePath::in_project(&project.file, &["denied_tools"]);
+            self.denied_tools.push((rule, &project.denied_tools));
+        }
+        if !project.dangerous_tools.is_empty() {
+            self.dangerous_tools.push(&project.dangerous_tools);
+        }
+    }
+
+    fn add_lists(
+        &mut self,
+        project: &'a ProjectRules,
+        server: &ServerName,
+    ) -> Result<(), RulePath> {
+        if let Some(allowed) = &project.allowed_servers
+            && !is_among(server.as_str(), allowed)
+        {
+            return Err(RulePath::in_project(&project.file, &["allowed_servers"]));
+        }
+        for (key, lists, access) in [
+            ("exposed_tools", &project.exposed_tools, &mut self.tools),
+            ("exposed_resources", &project.exposed_resources, &mut self.resources),
+            ("exposed_prompts", &project.exposed_prompts, &mut self.prompts),
+        ] {
+            if let Some((of, patterns)) = list_of_server(lists, server) {
+                let rule = RulePath::in_project(&project.file, &[key, of]);
+                access.push((rule, patterns.as_slice()));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Resolves an agent's access to a server.
@@ -38,8 +101,9 @@ pub(crate) struct Access<'a> {
 pub(crate) fn resolve<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
-    server: &ServerName,
+    at: &ServerRef,
 ) -> Result<Access<'a>, RulePath> {
+    let server = &at.server;
     let said = agent_rules(config, agent, server, PrimitiveKind::Tool);
     if !said.is_allowed {
         let unknown = || RulePath::new(&["agent_policies"]);
@@ -73,7 +137,8 @@ pub(crate) fn resolve<'a>(
     } else if !otherwise.1 && lists.iter().all(|(_, tools)| tools.is_empty()) {
         return Err(otherwise.0);
     }
-    Ok(Access { lists, otherwise, resources, prompts })
+    let project = ProjectAccess::new(config, at)?;
+    Ok(Access { lists, otherwise, resources, prompts, project })
 }
 
 fn agent_rules<'a>(

@@ -41,7 +41,7 @@ pub(super) fn resolve_access<'a>(
     whens: &AgentConditions<'_>,
     at: &ServerRef,
 ) -> Result<Access<'a>, RulePath> {
-    let access = access::resolve(config, agent, &at.server)?;
+    let access = access::resolve(config, agent, at)?;
     let mut elsewhere = whens.at(at).filter(|(condition, _)| !condition.matches_directory());
     match elsewhere.find(|(_, names)| names.has_all()) {
         Some((condition, _)) => Err(condition.rule().clone()),

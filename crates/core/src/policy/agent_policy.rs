@@ -126,6 +126,9 @@ impl Policy {
     /// server adds later: a list of all tools, or one with this very glob.
     pub fn rule_for_glob(&self, at: &ServerRef, glob: &str) -> Option<&RulePath> {
         let rules = self.server_rules(&at.toolbox, &at.server).ok()?;
+        if rules.has_project_lists() {
+            return None;
+        }
         let listed = rules.lists.iter().find(|(_, names)| names.has_pattern(glob));
         let otherwise = || rules.otherwise.1.then_some(&rules.otherwise.0);
         listed.map(|(rule, _)| rule).or_else(otherwise)

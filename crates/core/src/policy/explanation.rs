@@ -2,7 +2,7 @@
 //! that decide requests.
 
 use crate::catalog::Listing;
-use crate::policy::access;
+use crate::policy::access::{self, Access};
 use crate::policy::agent_conditions::{AgentConditions, resolve_access, server_ref};
 use crate::policy::permit::ToolTraits;
 use crate::policy::primitives::PrimitiveRules;
@@ -77,14 +77,14 @@ pub(super) fn explain_primitive(
         Ok(access) => access,
         Err(rule) => return Some(Verdict { is_visible: false, rule: Some(rule), is_named }),
     };
-    let (resources, prompts) = (access.resources, access.prompts);
+    let Access { resources, prompts, project, .. } = access;
     let decided = match what {
         ResourceOrPrompt::Resource(uri) => {
-            let guard = PrimitiveRules::of_resources(server, resources);
+            let guard = PrimitiveRules::of_resources(server, resources, project.resources);
             guard.decide_uri(uri, listing).map(Option::<&RulePath>::cloned).map_err(RulePath::clone)
         }
         ResourceOrPrompt::Prompt(name) => {
-            let guard = PrimitiveRules::of_prompts(server, prompts);
+            let guard = PrimitiveRules::of_prompts(server, prompts, project.prompts);
             guard.decide_prompt(name).map(Option::<&RulePath>::cloned).map_err(RulePath::clone)
         }
     };
@@ -145,11 +145,11 @@ fn explain_alone(
         danger: None,
         confirmation: None,
     };
-    let access = match access::resolve(&config.policy, agent, &tool.server) {
+    let at = server_ref(&tool.toolbox, &tool.server);
+    let access = match access::resolve(&config.policy, agent, &at) {
         Ok(access) => access,
         Err(rule) => return Some(denied(rule)),
     };
-    let at = server_ref(&tool.toolbox, &tool.server);
     let whens = AgentConditions::new(&config.policy, agent);
     let rules = ServerRules::new(config, access, &whens, server, &at);
     let candidate = rules.candidate(tool, traits);

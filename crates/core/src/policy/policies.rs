@@ -86,6 +86,9 @@ impl Policies {
         if let Some(agent) = agent {
             seen.limits.per_agent = access::rates(rules, agent).or(seen.limits.per_agent);
         }
+        for project in &rules.projects {
+            seen.limits.per_agent = seen.limits.per_agent.lowest(project.limits);
+        }
         seen.policy = PolicyConfig::default();
         seen
     }

@@ -56,27 +56,37 @@ pub(crate) struct PrimitiveRules {
     lists: Option<Vec<(RulePath, PrimitiveFilter)>>,
     /// The rule that denies if none of the lists matches.
     otherwise: RulePath,
+    /// The lists of project files, all of which must allow it.
+    project: Vec<(RulePath, PrimitiveFilter)>,
     entry: (RulePath, PrimitiveFilter),
 }
 
 impl PrimitiveRules {
-    pub(crate) fn of_resources(server: &ServerConfig, lists: Option<RuleLists<'_>>) -> Arc<Self> {
-        Self::new(server, "resource_filters", &server.resource_filters, lists)
+    pub(crate) fn of_resources(
+        server: &ServerConfig,
+        lists: Option<RuleLists<'_>>,
+        project: RuleLists<'_>,
+    ) -> Arc<Self> {
+        Self::new(server, "resource_filters", &server.resource_filters, (lists, project))
     }
 
-    pub(crate) fn of_prompts(server: &ServerConfig, lists: Option<RuleLists<'_>>) -> Arc<Self> {
-        Self::new(server, "prompt_filters", &server.prompt_filters, lists)
+    pub(crate) fn of_prompts(
+        server: &ServerConfig,
+        lists: Option<RuleLists<'_>>,
+        project: RuleLists<'_>,
+    ) -> Arc<Self> {
+        Self::new(server, "prompt_filters", &server.prompt_filters, (lists, project))
     }
 
     fn new(
         server: &ServerConfig,
         key: &str,
         patterns: &[String],
-        lists: Option<RuleLists<'_>>,
+        (lists, project): (Option<RuleLists<'_>>, RuleLists<'_>),
     ) -> Arc<Self> {
         let rule = RulePath::new(&["mcp_servers", server.name.as_str(), key]);
         let last = lists.as_ref().and_then(|lists| Some(lists.last()?.0.clone()));
-        let lists = lists.map(|lists| {
+        let compiled = |lists: RuleLists<'_>| {
             let lists = lists.into_iter().map(|(rule, patterns)| {
                 // An empty allowlist allows nothing, whereas an empty filter allows everything.
                 let filter = if patterns.is_empty() {
@@ -87,13 +97,15 @@ impl PrimitiveRules {
                 (rule, filter)
             });
             lists.collect()
-        });
+        };
+        let lists = lists.map(compiled);
+        let project = compiled(project);
         let otherwise = last.unwrap_or_else(|| rule.clone());
-        Arc::new(Self { lists, otherwise, entry: (rule, PrimitiveFilter::new(patterns)) })
+        Arc::new(Self { lists, otherwise, project, entry: (rule, PrimitiveFilter::new(patterns)) })
     }
 
     pub(crate) fn allows_all(&self) -> bool {
-        self.lists.is_none() && self.entry.1.is_open()
+        self.lists.is_none() && self.project.is_empty() && self.entry.1.is_open()
     }
 
     /// Returns `true` if both are the same rules of one configuration. Equal paths mean equal
@@ -152,6 +164,9 @@ impl PrimitiveRules {
                 Some(found.map(|(rule, _)| rule).ok_or(&self.otherwise)?)
             }
         };
+        if let Some((rule, _)) = self.project.iter().find(|(_, filter)| !lets(filter)) {
+            return Err(rule);
+        }
         let (rule, entry) = &self.entry;
         if lets(entry) { Ok(by) } else { Err(rule) }
     }

@@ -12,6 +12,8 @@ pub struct RulePath(Arc<Key>);
 struct Key {
     path: Vec<String>,
     text: String,
+    /// The project file that has the rule; `None` for the user's configuration.
+    file: Option<Arc<str>>,
 }
 
 impl RulePath {
@@ -28,14 +30,28 @@ impl RulePath {
             }
         }
         let path = path.iter().map(|key| (*key).to_owned()).collect();
-        Self(Arc::new(Key { path, text }))
+        Self(Arc::new(Key { path, text, file: None }))
+    }
+
+    /// Returns the path of a rule in a project file. Its text starts with `project`.
+    pub(crate) fn in_project(file: &Arc<str>, path: &[&str]) -> Self {
+        let Self(key) = Self::new(path);
+        let path = key.path.clone();
+        let text = format!("project.{}", key.text);
+        Self(Arc::new(Key { path, text, file: Some(Arc::clone(file)) }))
+    }
+
+    /// Returns the project file that has the rule; `None` for the user's configuration.
+    pub fn project_file(&self) -> Option<&str> {
+        self.0.file.as_deref()
     }
 
     /// Appends an array index.
     pub(crate) fn element(&self, index: usize) -> Self {
         let mut path = self.0.path.clone();
         path.push(index.to_string());
-        Self(Arc::new(Key { path, text: format!("{}[{index}]", self.0.text) }))
+        let (text, file) = (format!("{}[{index}]", self.0.text), self.0.file.clone());
+        Self(Arc::new(Key { path, text, file }))
     }
 
     /// Returns the keys of the path, outermost first.
@@ -66,6 +82,8 @@ pub enum RiskReason {
     Listed,
     /// No list contains the tool, and `defaultPolicy.requireExplicitApproval` is on.
     Unknown,
+    /// `dangerousTools` of a project file lists the tool.
+    Project,
 }
 
 impl RiskReason {
@@ -76,6 +94,7 @@ impl RiskReason {
             Self::Destructive => "dangerous_tools.destructive_hint",
             Self::Listed => "require_confirmation",
             Self::Unknown => "default_policy.require_explicit_approval",
+            Self::Project => "project.dangerous_tools",
         }
     }
 }
@@ -88,6 +107,7 @@ impl fmt::Display for RiskReason {
             Self::Destructive => "its server marks it as destructive",
             Self::Listed => "the configuration requires confirmation",
             Self::Unknown => "the configuration does not list it",
+            Self::Project => "the project marks it as dangerous",
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use crate::policy::access::Access;
+use crate::policy::access::{Access, ProjectAccess};
 use crate::policy::agent_conditions::{AgentConditions, server_ref};
 use crate::policy::condition::Condition;
 use crate::policy::filter::{ServerEntryFilter, ToolFilter};
@@ -29,6 +29,8 @@ pub(super) struct ServerRules {
     pub(super) lists: Vec<(RulePath, ToolPatternSet)>,
     /// The rule for unlisted tools, and `true` if it allows them.
     pub(super) otherwise: (RulePath, bool),
+    /// Lists of project files, and `true` if a tool must be in the list, `false` if it must not.
+    project: Vec<(RulePath, ToolPatternSet, bool)>,
     entry: ServerEntryFilter,
     /// The methods of protocol extensions that the server's entry lists; `None` means none.
     extension_methods: Option<ToolFilter>,
@@ -56,6 +58,8 @@ pub(super) struct RiskRules {
     /// `None` disables confirmations.
     confirmed: Option<ToolPatternSet>,
     is_unknown_confirmed: bool,
+    /// Lists of project files. Their tools are confirmed in any case.
+    project: Vec<ToolPatternSet>,
 }
 
 impl ServerRules {
@@ -67,18 +71,32 @@ impl ServerRules {
         at: &ServerRef,
     ) -> Self {
         let policy = &config.policy;
-        let Access { lists, otherwise, resources, prompts } = access;
+        let Access { lists, otherwise, resources, prompts, project } = access;
+        let ProjectAccess {
+            tools,
+            resources: project_resources,
+            prompts: project_prompts,
+            denied_tools,
+            dangerous_tools,
+        } = project;
         let all: Vec<_> = config.servers().map(|(t, s)| server_ref(&t.name, &s.name)).collect();
         let lists = lists
             .into_iter()
             .map(|(rule, tools)| (rule, ToolPatternSet::allowing(tools, at, &all)));
+        let wanted = tools
+            .into_iter()
+            .map(|(rule, tools)| (rule, ToolPatternSet::allowing(tools, at, &all), true));
+        let denied = denied_tools
+            .into_iter()
+            .map(|(rule, tools)| (rule, ToolPatternSet::new(tools, at), false));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
         Self {
-            resources: PrimitiveRules::of_resources(server, resources),
-            prompts: PrimitiveRules::of_prompts(server, prompts),
+            resources: PrimitiveRules::of_resources(server, resources, project_resources),
+            prompts: PrimitiveRules::of_prompts(server, prompts, project_prompts),
             lists: lists.collect(),
             otherwise,
+            project: wanted.chain(denied).collect(),
             entry: ServerEntryFilter::new(server),
             extension_methods: server
                 .extension_methods
@@ -96,6 +114,10 @@ impl ServerRules {
                     }
                 },
                 is_unknown_confirmed: policy.default.require_explicit_approval,
+                project: dangerous_tools
+                    .into_iter()
+                    .map(|tools| ToolPatternSet::new(tools, at))
+                    .collect(),
             },
             definitions: server.effective_drift_policy(),
             names: ConfiguredNames {
@@ -144,8 +166,9 @@ impl ServerRules {
     }
 
     pub(super) fn uses_annotations(&self) -> bool {
-        let RiskRules { dangerous, is_hint_dangerous, confirmed, .. } = &self.concerns;
+        let RiskRules { dangerous, is_hint_dangerous, confirmed, project, .. } = &self.concerns;
         let lists = self.lists.iter().map(|(_, names)| names);
+        let lists = lists.chain(self.project.iter().map(|(_, names, _)| names)).chain(project);
         let conditions = self.conditions.iter().map(|(_, names)| names);
         let mut lists = lists.chain(conditions).chain([dangerous]).chain(confirmed);
         *is_hint_dangerous
@@ -196,7 +219,18 @@ impl ServerRules {
         let tool = candidate.id();
         let passed = self.entry.pass(&tool.tool, traits);
         passed.map_err(|key| RulePath::new(&["mcp_servers", tool.server.as_str(), key]))?;
+        for (rule, names, is_wanted) in &self.project {
+            // Fail closed, as above.
+            if names.has(candidate).unwrap_or(!is_wanted) != *is_wanted {
+                return Err(rule.clone());
+            }
+        }
         Ok((rule, listed.is_some()))
+    }
+
+    /// Returns `true` if a project file restricts the tools.
+    pub(super) fn has_project_lists(&self) -> bool {
+        !self.project.is_empty()
     }
 
     /// A rule is identified by its path, so equal paths mean equal lists.
@@ -228,10 +262,15 @@ impl RiskRules {
     pub(super) fn danger(&self, tool: &Candidate<'_>, traits: ToolTraits) -> Option<RiskReason> {
         if self.dangerous.has(tool).unwrap_or(true) {
             Some(RiskReason::Dangerous)
+        } else if self.is_hint_dangerous && traits.annotations.has(ToolAnnotation::Destructive) {
+            Some(RiskReason::Destructive)
         } else {
-            let is_destructive = traits.annotations.has(ToolAnnotation::Destructive);
-            (self.is_hint_dangerous && is_destructive).then_some(RiskReason::Destructive)
+            self.is_dangerous_in_project(tool).then_some(RiskReason::Project)
         }
+    }
+
+    fn is_dangerous_in_project(&self, tool: &Candidate<'_>) -> bool {
+        self.project.iter().any(|names| names.has(tool).unwrap_or(true))
     }
 
     pub(super) fn confirmation(
@@ -240,7 +279,9 @@ impl RiskRules {
         danger: Option<RiskReason>,
         is_listed: bool,
     ) -> Option<RiskReason> {
-        let confirmed = self.confirmed.as_ref()?;
+        let Some(confirmed) = &self.confirmed else {
+            return self.is_dangerous_in_project(tool).then_some(RiskReason::Project);
+        };
         let named = || confirmed.has(tool).unwrap_or(true).then_some(RiskReason::Listed);
         let unknown = || (self.is_unknown_confirmed && !is_listed).then_some(RiskReason::Unknown);
         danger.or_else(named).or_else(unknown)

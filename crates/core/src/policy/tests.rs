@@ -13,6 +13,7 @@ mod annotations;
 mod catalog;
 mod document;
 mod inheritance;
+mod projects;
 
 /// A configuration with these keys and servers, each server in its own toolbox.
 fn config(servers: &[&str], keys: &Value) -> Arc<Config> {

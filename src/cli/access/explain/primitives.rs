@@ -1,27 +1,25 @@
 //! `explain` for resources and prompts.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::cli::access::explain::explanation::{
-    ExplainedAccess, RuleReason, disabled_text, shown_agent, shown_place, switched_off_as_json,
+    ExplainedAccess, RuleFiles, RulePlace, RuleReason, disabled_text, shown_agent,
+    switched_off_as_json,
 };
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::cached_listings;
-use mcp_workbench_config::{KeyLocation, locate_key};
 use mcp_workbench_core::policy::{Policies, ResourceOrPrompt, RulePath, Verdict};
 use mcp_workbench_names::{AgentName, ServerRef};
 use mcp_workbench_settings::Config;
 
 pub(super) struct ExplainInput {
     pub(super) config: Config,
-    pub(super) file: String,
-    pub(super) text: Option<String>,
+    pub(super) files: RuleFiles,
     pub(super) servers: Vec<ServerRef>,
     /// Matching servers that are disabled.
     pub(super) off: Vec<ServerRef>,
@@ -34,11 +32,10 @@ pub(super) fn explain(
     found: ExplainInput,
     is_json: bool,
 ) -> Result<ExitCode, CommandError> {
-    let ExplainInput { config, file, text, servers, off } = found;
+    let ExplainInput { config, files, servers, off } = found;
     let known = cached_listings::listings(global, &config)?;
+    let project_toolboxes = config.policy.project_toolboxes.clone();
     let policies = Policies::new(Arc::new(config));
-    let find =
-        |path: &[String]| text.as_deref().and_then(|text| locate_key(text, Path::new(&file), path));
     let (mut answers, mut texts) = (Vec::new(), Vec::new());
     for (at, of) in servers.iter().flat_map(|at| agents.iter().map(move |of| (at, of.as_ref()))) {
         let listing = known.get(at).cloned();
@@ -51,26 +48,29 @@ pub(super) fn explain(
         });
         let verdict = policies.explain_primitive(of, at, what, &listing.unwrap_or_default());
         let Some(verdict) = verdict else { continue };
-        let key = verdict.rule.as_ref().and_then(|rule| find(rule.path()));
-        let case = PrimitiveCase { of, at, what, verdict, key, is_listed };
+        let is_project = project_toolboxes.contains(&at.toolbox);
+        let place = verdict.rule.as_ref().map(|rule| files.locate(rule, is_project));
+        let place = place.unwrap_or_default();
+        let case = PrimitiveCase { of, at, what, verdict, place, is_listed };
         if is_json {
             answers.push(serde_json::to_value(case.answer()).map_err(CommandError::internal)?);
         } else {
-            texts.push(case.text(&file));
+            texts.push(case.text());
         }
     }
     let (ResourceOrPrompt::Resource(name) | ResourceOrPrompt::Prompt(name)) = what;
     for at in &off {
-        let key = find(&["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned));
+        let path = ["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned);
+        let place = files.locate_own(&path);
         if is_json {
             answers.push(switched_off_as_json(
                 at,
                 agents.first().and_then(Option::as_ref),
                 name,
-                key.as_ref(),
+                &place,
             ));
         } else {
-            texts.push(disabled_text(at, name, key.as_ref(), &file));
+            texts.push(disabled_text(at, name, &place));
         }
     }
     if is_json {
@@ -86,7 +86,7 @@ struct PrimitiveCase<'a> {
     at: &'a ServerRef,
     what: ResourceOrPrompt<'a>,
     verdict: Verdict,
-    key: Option<KeyLocation>,
+    place: RulePlace,
     /// `None` if the server has no cached listing.
     is_listed: Option<bool>,
 }
@@ -127,12 +127,12 @@ impl PrimitiveCase<'_> {
             prompt: is_prompt.then(|| self.name()),
             visible: *is_visible,
             rule: rule.as_ref().map(RulePath::as_str),
-            reason: RuleReason::new(self.key.as_ref(), self.reason()),
+            reason: RuleReason::new(&self.place, self.reason()),
             listed: self.is_listed,
         }
     }
 
-    fn text(&self, file: &str) -> String {
+    fn text(&self) -> String {
         let Verdict { is_visible, rule, .. } = &self.verdict;
         let ServerRef { toolbox, server } = self.at;
         let who = shown_agent(self.of);
@@ -144,7 +144,7 @@ impl PrimitiveCase<'_> {
         let mut text = format!("{word} `{}` of `{toolbox}/{server}` {verdict} {who}", self.name());
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         if let Some(rule) = rule {
-            line("rule", &format!("{rule}{}", shown_place(self.key.as_ref(), file)));
+            line("rule", &format!("{rule}{}", self.place));
         }
         let (why, change) = self.reason();
         line("reason", why);
@@ -181,6 +181,10 @@ impl PrimitiveCase<'_> {
             return (why, None);
         }
         match path.as_slice() {
+            ["allowed_servers"] => (
+                "the project does not allow the server",
+                Some(format!("add \"{server}\" to the list")),
+            ),
             ["agent_policies", _, "when", ..] => ("the condition is not met", None),
             ["agent_policies", _, "allowed_servers"] => (
                 "the list does not contain the server",

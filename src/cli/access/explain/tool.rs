@@ -5,11 +5,10 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::cli::access::explain::explanation::{
-    ExplainedAccess, RuleReason, shown_agent, shown_place,
+    ExplainedAccess, RulePlace, RuleReason, shown_agent,
 };
 use crate::cli::output::{did_you_mean, quoted};
 use crate::cli::servers::login_summary::LoginSummary;
-use mcp_workbench_config::KeyLocation;
 use mcp_workbench_core::catalog::DefinitionDrift;
 use mcp_workbench_core::policy::{Explanation, Policies, RiskReason, ToolTraits, UnixTime};
 use mcp_workbench_names::{AgentName, ToolId};
@@ -29,6 +28,9 @@ pub(super) struct ToolExplanation<'a> {
     step: Option<String>,
     #[serde(flatten)]
     reason: RuleReason<'a>,
+    /// The project file that adds the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<&'a str>,
     #[serde(flatten)]
     terms: CallTerms<'a>,
     /// `null` if the server has no cached listing.
@@ -80,7 +82,9 @@ pub(super) struct ToolCase<'a> {
     pub(super) tool_override: ToolOverride,
     /// `true` if the configured name hides another tool of the server.
     pub(super) is_shadowed: bool,
-    pub(super) key: Option<KeyLocation>,
+    pub(super) place: RulePlace,
+    /// The project file that adds the server.
+    pub(super) project: Option<&'a str>,
     pub(super) is_listed: Option<bool>,
     /// Known tools with similar names.
     pub(super) near: Vec<String>,
@@ -104,7 +108,8 @@ impl<'a> ToolCase<'a> {
             explanation,
             tool_override: ToolOverride::default(),
             is_shadowed: false,
-            key: None,
+            place: RulePlace::default(),
+            project: None,
             is_listed: None,
             near: Vec::new(),
             drift: None,
@@ -147,7 +152,8 @@ impl<'a> ToolCase<'a> {
             },
             rule: rule.as_str(),
             step: step.as_ref().map(ToString::to_string),
-            reason: RuleReason::new(self.key.as_ref(), self.reason()),
+            reason: RuleReason::new(&self.place, self.reason()),
+            project: self.project,
             terms: CallTerms {
                 conditions: conditions.collect(),
                 dangerous: danger.map(RiskReason::config_key),
@@ -158,7 +164,7 @@ impl<'a> ToolCase<'a> {
         }
     }
 
-    pub(super) fn text(&self, file: &str) -> String {
+    pub(super) fn text(&self) -> String {
         let Explanation {
             is_visible,
             rule,
@@ -184,7 +190,7 @@ impl<'a> ToolCase<'a> {
         }
         _ = write!(text, "`{tool}` of `{toolbox}/{server}` {verdict} {who}");
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
-        line("rule", &format!("{rule}{}", shown_place(self.key.as_ref(), file)));
+        line("rule", &format!("{rule}{}", self.place));
         if let Some(step) = step {
             line("step", &format!("the macro calls `{step}`"));
         }
@@ -192,6 +198,9 @@ impl<'a> ToolCase<'a> {
         line("reason", &why);
         if let Some(change) = change {
             line("change", &change);
+        }
+        if let Some(project) = self.project {
+            line("project", &format!("`{project}` adds the server"));
         }
         if let Some(name) = &self.tool_override.name {
             line("name", &format!("agents see `{name}`; the server calls it `{tool}`"));
@@ -261,6 +270,7 @@ impl<'a> ToolCase<'a> {
         let explanation = &self.explanation;
         let ToolId { server, tool, .. } = explanation.step.as_ref().unwrap_or(self.tool);
         let path: Vec<&str> = explanation.rule.path().iter().map(String::as_str).collect();
+        let is_project = explanation.rule.project_file().is_some();
         if explanation.is_visible {
             let why = match path.as_slice() {
                 ["default_policy", ..] => "no list mentions it",
@@ -270,6 +280,11 @@ impl<'a> ToolCase<'a> {
         }
         let to_list = || Some(format!("add \"{tool}\" or a matching glob to the list"));
         let (why, change) = match path.as_slice() {
+            ["denied_tools"] if is_project => ("the project denies it", None),
+            ["allowed_servers"] if is_project => (
+                "the project does not allow the server",
+                Some(format!("add \"{server}\" to the list")),
+            ),
             ["agent_policies", _, "when", ..] => ("the condition is not met", None),
             ["agent_policies", _, "allowed_servers"] => (
                 "the list does not contain the server",

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::cli::diagnostics::definition_remarks;
 use crate::cli::output::ContextSize;
+use mcp_workbench_config::ProjectStatus;
 use mcp_workbench_names::{ServerName, ToolboxName};
 
 #[derive(Serialize)]
@@ -17,6 +18,8 @@ pub(super) struct CheckReport<'a> {
     pub(super) dialect: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) project: Option<ProjectRow<'a>>,
     /// The problems of the configuration.
     pub(super) errors: Vec<ProblemRow<'a>>,
     pub(super) warnings: Vec<ProblemRow<'a>>,
@@ -44,12 +47,34 @@ impl<'a> CheckReport<'a> {
             is_valid: false,
             dialect: None,
             mode: None,
+            project: None,
             errors: ProblemRow::of(&report.findings, mcp_workbench_config::Severity::Error),
             warnings: ProblemRow::of(&report.findings, mcp_workbench_config::Severity::Warning),
             servers: Vec::new(),
             hidden: Vec::new(),
             findings: Vec::new(),
             more_findings: 0,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ProjectRow<'a> {
+    file: &'a str,
+    state: &'static str,
+    /// The toolboxes that the file adds.
+    toolboxes: Vec<&'a str>,
+    /// The keys of its rules.
+    rules: &'a [&'static str],
+}
+
+impl<'a> ProjectRow<'a> {
+    pub(super) fn new(project: &'a ProjectStatus) -> Self {
+        Self {
+            file: &project.file,
+            state: project.state.as_str(),
+            toolboxes: project.toolboxes.iter().map(ToolboxName::as_str).collect(),
+            rules: &project.rules,
         }
     }
 }

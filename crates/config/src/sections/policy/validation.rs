@@ -1,6 +1,6 @@
 //! Validation of the policy keys, including the servers and agents that they name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 
@@ -82,6 +82,8 @@ impl RawPolicy {
                 }
                 Some(RawConfirmation::Dangerous(true)) | None => ConfirmationPolicy::default(),
             },
+            projects: Vec::new(),
+            project_toolboxes: BTreeSet::new(),
             working_directory: None,
         }
     }
