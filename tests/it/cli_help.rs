@@ -42,6 +42,7 @@ const COMMANDS: &[&str] = &[
     "policy",
     "policy diff",
     "explain",
+    "trust",
     "lock",
     "cache",
     "cache list",
@@ -125,6 +126,8 @@ fn schema_matches_the_file() {
     let output = TestEnvironment::new().run_bare(["schema"]);
     assert_eq!(output.code, Some(0));
     assert_eq!(output.stdout, include_str!("../../schemas/workbench-config.schema.json"));
+    let output = TestEnvironment::new().run_bare(["schema", "project"]);
+    assert_eq!(output.stdout, include_str!("../../schemas/workbench-project.schema.json"));
 }
 
 #[test]

@@ -83,6 +83,7 @@ mod pairings;
 mod planted_files;
 mod policy_changes;
 mod process_sharing;
+mod projects;
 mod questions;
 mod ranking;
 mod real;

@@ -14,6 +14,7 @@ use mcp_workbench_settings::Config;
 
 mod dialects;
 mod files;
+mod projects;
 mod references;
 mod reload;
 mod renamed_keys;

@@ -270,6 +270,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(fingerprint(&config("a")), "dc725c4ee7a3");
+        assert_eq!(fingerprint(&config("a")), "6983ded4deb7");
     }
 }

@@ -167,7 +167,7 @@ fn remove(
 /// Asks the workbenches of the project to reload, so that they start or stop its servers.
 fn reload_running(global: &GlobalArgs, path: &Path) -> Result<(), CommandError> {
     let mut serving = running_workbenches(global)?;
-    serving.retain(|record| record.project.as_deref() == Some(path));
+    serving.retain(|record| record.project_files.iter().any(|file| file == path));
     // Another waiting change may be an agent's.
     let (waiting, ready): (Vec<_>, Vec<_>) =
         serving.into_iter().partition(|record| record.has_pending_changes);

@@ -12,6 +12,7 @@ use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions};
 use crate::cli::access::access_diff;
 use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks::RemarkLogger;
+use crate::cli::files::project_files::ProjectFiles;
 use crate::cli::gateways::pool_options;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::{PROGRAM_NAME, block_on, block_on_workers};
@@ -52,6 +53,12 @@ pub(crate) fn serve_loaded(
         print::note(&report);
     }
     tracing::info!("using configuration `{}`", loaded.file);
+    if let Some(project) = &loaded.project {
+        match project.finding() {
+            None => tracing::info!("using project file `{}`", project.file),
+            Some(finding) => tracing::warn!("project file `{}`: {}", project.file, finding.message),
+        }
+    }
     let broken = loaded.broken_servers();
     if !broken.is_empty() {
         tracing::warn!("not serving `{}`: {WHY_WITHOUT}", broken.join("`, `"));
@@ -204,7 +211,11 @@ fn options(
             config: loaded.file.clone(),
             at: "stdio".to_owned(),
             mode: config.mode.as_str().to_owned(),
-            project: loaded.project.as_ref().map(|project| project.file.clone().into()),
+            project_files: global
+                .project_files()?
+                .iter()
+                .flat_map(ProjectFiles::candidates)
+                .collect(),
             ..ProcessRecord::default()
         };
         // Serving continues if these files can't be written.

@@ -18,7 +18,7 @@ use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};
 use crate::cli::tools::call_error::call_error;
-use mcp_workbench_config::LoadedConfig;
+use mcp_workbench_config::{Finding, LoadedConfig, ProjectStatus};
 use mcp_workbench_core::gateway::Gateway;
 use mcp_workbench_core::toolbox::ExposedTool;
 use mcp_workbench_names::{AgentName, ServerRef};
@@ -101,9 +101,14 @@ struct ListReport<'a> {
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let LoadedConfig { config, project, .. } =
         global.read_for_start(|_, server| args.refresh || !is_cached(global, server))?;
-    if let Some(project) = project.filter(|project| !project.toolboxes.is_empty()) {
-        let names = quoted(&project.toolboxes, ", ");
-        print::note(&format!("from `{}`: {names}", project.file));
+    if let Some(project) = project {
+        let ProjectStatus { file, toolboxes, .. } = &project;
+        if let Some(Finding { message, hint, .. }) = project.finding() {
+            let hint = hint.unwrap_or_default();
+            print::note(&format!("warning: `{file}`: {message}\nhint: {hint}"));
+        } else if !toolboxes.is_empty() {
+            print::note(&format!("from `{file}`: {}", quoted(toolboxes, ", ")));
+        }
     }
     let is_empty = config.toolboxes.is_empty();
     if is_empty {

@@ -64,8 +64,7 @@ pub struct ProjectFile {
 
 impl LoadedConfig {
     /// Lays project files over this configuration. Rules always apply: those of the current file,
-    /// and those of each trusted one, so that nobody can widen access by changing or deleting a
-    /// file. Servers are added only if the user trusts the current text.
+    /// and those of each trusted one, so that changing or deleting a file can't widen access. Servers are added only if the user trusts the current text.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl ProjectStatus {
     }
 
     /// Returns the warning about a file that isn't trusted, if it matters.
-    fn finding(&self) -> Option<Finding> {
+    pub fn finding(&self) -> Option<Finding> {
         let (message, hint) = match self.state {
             ProjectState::Trusted => return None,
             ProjectState::Untrusted if !self.has_servers => return None,

@@ -152,9 +152,9 @@ pub struct ProcessRecord {
     /// `stdio`, or the HTTP address it listens on.
     pub at: String,
     pub mode: String,
-    /// The project file that is laid over the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project: Option<PathBuf>,
+    /// Where its project file is or would be, nearest first. Empty if it ignores project files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub project_files: Vec<PathBuf>,
     /// `true` while changes of the configuration wait for an explicit reload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_pending_changes: bool,
