@@ -1,7 +1,7 @@
 //! Tool annotations (MCP, server/tools) that rules can name instead of tools, such as `@readOnly`.
 
 /// An annotation that a pattern can name. A server makes these claims about its own tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolAnnotation {
     /// `readOnlyHint: true` without `destructiveHint: true`.
     ReadOnly,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use url::Url;
 
 /// Settings of the audit log (`audit`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuditConfig {
     /// Absolute path of the log file.
     pub file: PathBuf,
@@ -17,7 +17,7 @@ pub struct AuditConfig {
 }
 
 /// How call arguments are logged (`audit.arguments`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ArgumentCapture {
     /// A keyed hash: equal arguments have equal hashes.
     #[default]
@@ -41,7 +41,7 @@ impl ArgumentCapture {
 }
 
 /// The export of traces (`telemetry`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TelemetryConfig {
     /// URL of a collector that accepts OTLP over HTTP.
     pub otlp: Option<Url>,

@@ -14,7 +14,7 @@ use crate::SecretRef;
 use mcp_workbench_names::AgentName;
 
 /// Settings of authentication over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthConfig {
     pub tokens: Vec<TokenConfig>,
     /// Tokens of operators, which allow actions in the dashboard.
@@ -32,7 +32,7 @@ impl AuthConfig {
 }
 
 /// A token of an agent or an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenConfig {
     /// The agent, or the operator's name.
     pub agent: AgentName,
@@ -45,7 +45,7 @@ pub struct TokenConfig {
 }
 
 /// How agents without a token are treated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AnonymousPolicy {
     #[default]
     Refused,
@@ -56,7 +56,7 @@ pub enum AnonymousPolicy {
 }
 
 /// Which JWTs are accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JwtConfig {
     /// Must equal the `iss` claim exactly.
     pub issuer: String,

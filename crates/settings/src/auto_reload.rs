@@ -3,7 +3,7 @@
 use crate::{Config, ServerConfig, ToolboxConfig};
 
 /// Which changes of the configuration file are applied automatically (`autoReload`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AutoReload {
     /// Only changes of presentation. Other changes are applied on request.
     #[default]

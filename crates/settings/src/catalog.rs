@@ -1,6 +1,7 @@
 //! A validated catalog: a folder of categories, services and tools.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use crate::catalog::file_names::usual;
@@ -9,7 +10,7 @@ use mcp_workbench_names::ServerRef;
 pub mod file_names;
 
 /// The contents of a catalog folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CatalogFolder {
     /// Absolute path.
     pub folder: PathBuf,
@@ -34,7 +35,7 @@ impl CatalogFolder {
 }
 
 /// A folder of services.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CatalogCategory {
     pub name: String,
     /// From `_category.yaml`; empty without one.
@@ -44,7 +45,7 @@ pub struct CatalogCategory {
 }
 
 /// A folder of tools of one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CatalogService {
     pub name: String,
     /// From `_service.yaml`; empty without one.
@@ -94,3 +95,7 @@ impl PartialEq for ToolReader {
 }
 
 impl Eq for ToolReader {}
+
+impl Hash for ToolReader {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Assumptions about one client. Set fields override the built-in profile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientConfig {
     /// Bytes of a tool description that the client shows (`descriptionLimit`).
     pub description_limit: Option<usize>,

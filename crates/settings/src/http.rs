@@ -10,7 +10,7 @@ use url::Url;
 use crate::defaults;
 
 /// Settings of the HTTP listener and limits on its clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpConfig {
     /// Accepted `Host` values in lower case, in addition to local ones. Without a port, all ports
     /// match (`allowedHosts`).
@@ -38,7 +38,7 @@ pub struct HttpConfig {
 }
 
 /// The TLS files, with absolute paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsConfig {
     /// PEM certificate chain, starting with the server's certificate (`cert`).
     pub cert: PathBuf,

@@ -18,6 +18,7 @@ pub use auto_reload::{AutoReload, can_auto_reload};
 pub use catalog::file_names::FileNameAllocator;
 pub use catalog::{CatalogCategory, CatalogFolder, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
+pub use digest::digest_for_commands;
 pub use extension_methods::is_core_method;
 pub use fingerprint::fingerprint;
 pub use http::{HttpConfig, TlsConfig};
@@ -51,6 +52,7 @@ mod auto_reload;
 pub mod catalog;
 mod clients;
 pub mod defaults;
+mod digest;
 mod extension_methods;
 mod fingerprint;
 mod http;
@@ -68,7 +70,7 @@ mod search;
 mod secret_ref;
 mod shared_store;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     pub mode: ToolMode,
     /// Which changes of the file are applied automatically (`autoReload`).
@@ -176,7 +178,7 @@ impl Default for Config {
 }
 
 /// How toolboxes are presented to agents (`toolMode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ToolMode {
     /// Opening a toolbox adds its tools to the agent's tool list.
     Dynamic,
@@ -251,7 +253,7 @@ impl ToolMode {
 }
 
 /// A named set of servers (`toolboxes.<name>`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolboxConfig {
     pub name: ToolboxName,
     /// Written by the user, or a default.
@@ -296,7 +298,7 @@ pub fn default_description(server: &str) -> String {
 }
 
 /// An entry of `mcpServers`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerConfig {
     pub name: ServerName,
     pub description: Option<String>,
@@ -396,7 +398,7 @@ impl ServerConfig {
 }
 
 /// Which agents share a connection to a server (`isolation`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// All agents share one, until the server sends one of them a request.
     #[default]
@@ -411,7 +413,7 @@ impl Isolation {
 }
 
 /// Changes to one tool (an entry of `overrides`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ToolOverride {
     /// `false` hides the tool.
     pub enabled: Option<bool>,

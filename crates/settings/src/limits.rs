@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::defaults;
 
 /// Limits on calls and messages (`limits`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Maximum bytes of tool definitions in one listing; beyond that, tools are listed as
     /// signatures.
@@ -52,7 +52,7 @@ const READING: usize = 64 * 1024;
 
 /// The quotas of one caller, which is a named agent or all anonymous agents at one address
 /// (`perCaller`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallerLimits {
     /// Maximum number of sessions. One more evicts the caller's least recently used session
     /// (`maxSessions`).
@@ -86,7 +86,7 @@ pub struct CallerLimits {
 }
 
 /// The quotas of one server, for all agents together (`perServer`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerLimits {
     /// Maximum entries of one list, on all its pages; further ones are left out (`maxListEntries`).
     pub max_list_entries: usize,
@@ -200,7 +200,7 @@ impl RateLimits {
 
 /// Caching of results of read-only tools (`resultCache`). Unset values fall back to more general
 /// ones; without a TTL, nothing is cached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResultCacheConfig {
     ttl: Option<Duration>,
     max_bytes: Option<u64>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 /// A model at an endpoint with an `OpenAI`-compatible API.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LlmConfig {
     /// Prefix of all API paths. Ends in `/`, such as `https://api.cerebras.ai/v1/`.
     pub base_url: Url,

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::{Config, Ecosystem, Launch, ServerConfig, ToolboxConfig};
 
 /// How to treat definitions that differ from the lockfile (`onDefinitionChange`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DriftPolicy {
     /// Don't compare.
     #[default]
@@ -87,7 +87,7 @@ impl fmt::Debug for DefinitionDigest {
 pub type IgnoreRule = (String, Vec<usize>);
 
 /// One accepted form of a definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DefinitionVariant {
     /// Computed without the ignored parts.
     pub digest: DefinitionDigest,
@@ -96,7 +96,7 @@ pub struct DefinitionVariant {
 }
 
 /// A recorded definition in all its accepted forms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockedDefinition {
     /// All accepted forms. The one for clients with the fewest capabilities comes first.
     pub spellings: Vec<DefinitionVariant>,
@@ -110,7 +110,7 @@ pub struct LockedDefinition {
 pub type LockedDefinitions = BTreeMap<String, LockedDefinition>;
 
 /// The package that a server ran from when it was recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockedPackage {
     pub ecosystem: Ecosystem,
     pub name: String,
@@ -120,7 +120,7 @@ pub struct LockedPackage {
 }
 
 /// The recorded definitions of one server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockedServer {
     /// The launch or connection settings as JSON, without secrets.
     pub launch: Arc<str>,
@@ -156,7 +156,7 @@ impl LockedServer {
 }
 
 /// The servers of the lockfile by lockfile key (`Config::lock_key`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lockfile {
     pub servers: BTreeMap<String, Arc<LockedServer>>,
 }

@@ -8,7 +8,7 @@ use crate::defaults;
 use crate::llm::LlmConfig;
 
 /// Settings of `execute_task`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NavigatorConfig {
     /// The catalog folder as written in the configuration.
     pub folder: Option<PathBuf>,
@@ -37,7 +37,7 @@ impl NavigatorConfig {
 }
 
 /// How `execute_task` searches for a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Choose a category, then a service, then a tool.
     Hierarchy,
@@ -52,7 +52,7 @@ impl Strategy {
 }
 
 /// How a tool is selected from the candidates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChooserKind {
     Llm,
     /// The model of the client through sampling. Falls back to the ranker if the client lacks it.
@@ -67,7 +67,7 @@ impl ChooserKind {
 }
 
 /// Limits for selecting the tool of one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BudgetConfig {
     pub time: Duration,
     /// Input and output tokens of all model calls.

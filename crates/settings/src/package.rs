@@ -3,7 +3,7 @@
 //! Only the arguments are inspected; no registry is queried.
 
 /// A package that a server is started from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Package {
     pub ecosystem: Ecosystem,
     /// The program that downloads it, such as `npx`.
@@ -16,7 +16,7 @@ pub struct Package {
 }
 
 /// The registry of a package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ecosystem {
     Npm,
     PyPi,
@@ -25,7 +25,7 @@ pub enum Ecosystem {
 }
 
 /// The version that a command line requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VersionRequest {
     /// Unspecified or `latest`.
     Latest,

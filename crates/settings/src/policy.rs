@@ -12,7 +12,7 @@ use crate::limits::RateLimits;
 use mcp_workbench_names::{AgentName, ToolboxName};
 
 /// Validated access rules: every pattern compiles, and every agent in `extends` exists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyConfig {
     pub agents: BTreeMap<AgentName, AgentPolicy>,
     /// `exposedTools` by server name.
@@ -117,7 +117,7 @@ impl ProjectRules {
 }
 
 /// How to treat an agent that `agentPolicies` doesn't list. Its name can be a typo.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnknownAgentPolicy {
     /// Apply `exposedTools` and `defaultPolicy`, as for an anonymous agent.
     #[default]
@@ -127,7 +127,7 @@ pub enum UnknownAgentPolicy {
 }
 
 /// The permissions of one agent (`agentPolicies.<agent>`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AgentPolicy {
     /// `extends`: agents whose permissions are inherited.
     pub extends: Vec<AgentName>,
@@ -146,7 +146,7 @@ pub struct AgentPolicy {
 }
 
 /// The rules for tools that no list mentions (`defaultPolicy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefaultPolicy {
     /// `allowUnknownTools`. Its default depends on whether other rules exist.
     pub allow_unknown_tools: bool,
@@ -167,7 +167,7 @@ impl Default for DefaultPolicy {
 }
 
 /// Which calls need confirmation by the user (`requireConfirmation`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ConfirmationPolicy {
     /// No calls, not even of dangerous tools.
     Never,
@@ -182,7 +182,7 @@ impl Default for ConfirmationPolicy {
 }
 
 /// A condition for using some tools (an entry of `when`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyCondition {
     /// The tools it applies to: names, globs and `server:tool`. `None`: all tools.
     pub tools: Option<Vec<String>>,
@@ -195,7 +195,7 @@ pub struct PolicyCondition {
 }
 
 /// Tests of one argument. All that are set must pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ArgumentTest {
     /// A regular expression that must match somewhere in the string.
     pub matches: Option<String>,
@@ -209,7 +209,7 @@ pub struct ArgumentTest {
 }
 
 /// A daily time window, optionally limited to some weekdays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeWindow {
     /// Start, in minutes since midnight.
     pub from: u32,

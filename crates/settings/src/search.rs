@@ -3,7 +3,7 @@
 use crate::llm::LlmConfig;
 
 /// Settings of tool search.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SearchConfig {
     /// `true` if `search_tools` is also offered in the modes `dynamic`, `proxy` and `auto`
     /// (`search.tool`).

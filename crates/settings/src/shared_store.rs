@@ -12,7 +12,7 @@ pub const DEFAULT_PREFIX: &str = "mcp-workbench:";
 const MAX_PREFIX: usize = 64;
 
 /// The shared store, and how to connect to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SharedStoreConfig {
     /// `None`: no shared store.
     pub url: Option<StoreUrl>,
@@ -46,7 +46,7 @@ impl SharedStoreConfig {
 /// The URL of a Redis-compatible server, with optional user and password.
 ///
 /// Only [`StoreUrl::expose_secret`] reveals the user and password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StoreUrl(Url);
 
 impl StoreUrl {
