@@ -20,7 +20,10 @@ pub(crate) fn serving_workbenches(
 ) -> Result<Vec<ProcessRecord>, CommandError> {
     let file = file.canonicalize().ok();
     let mut all = running_workbenches(global)?;
-    all.retain(|record| file.is_some() && Path::new(&record.config).canonicalize().ok() == file);
+    all.retain(|record| {
+        let served = record.file.as_deref().unwrap_or(Path::new(&record.config));
+        file.is_some() && served.canonicalize().ok() == file
+    });
     Ok(all)
 }
 

@@ -149,6 +149,9 @@ pub struct ProcessRecord {
     pub ticks: Option<u64>,
     /// Path of the configuration, as the user gave it.
     pub config: String,
+    /// Absolute path of the configuration file or catalog folder; `None` for the embedded one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
     /// `stdio`, or the HTTP address it listens on.
     pub at: String,
     pub mode: String,
