@@ -31,7 +31,7 @@ pub use crate::app::http::serve_http;
 pub use crate::app::memory_reclaimer::MemoryReclaimer;
 pub use crate::app::reload::{DescribeDiffFn, ReloadSource, ValueRefresh};
 pub(crate) use crate::app::serving::FLUSH_TIMEOUT_RANGE;
-pub use crate::app::serving::ServeOptions;
+pub use crate::app::serving::{CommandOptions, ServeOptions};
 pub use crate::app::signals::run_until_signal;
 
 /// Serves one agent, `caller`, on standard input and output until the input ends or a signal comes.

@@ -14,6 +14,7 @@ mod runtime;
 mod servers;
 mod serving;
 mod tokens;
+mod tool_commands;
 mod tools;
 
 use std::ffi::OsString;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +17,7 @@ use mcp_workbench_core::gateway::{Caller, GatewayRegistry};
 use mcp_workbench_core::telemetry::Event;
 use mcp_workbench_login::LoginStorage;
 use mcp_workbench_os::LocalListener;
+use mcp_workbench_serve::admin::socket::{CommandHandlerFn, CommandService};
 use mcp_workbench_serve::admin::{self, AdminApi, ConfigSource};
 use mcp_workbench_serve::frontend::AppState;
 use mcp_workbench_settings::Config;
@@ -34,7 +36,15 @@ pub struct ServeOptions {
     /// Redis store for agents' state; `None` keeps the state in memory and loses it on exit.
     pub shared_store: Option<mcp_workbench_redis::RedisTarget>,
     pub admin_socket: Option<LocalListener>,
+    pub commands: CommandOptions,
     pub memory_reclaimer: MemoryReclaimer,
+}
+
+/// The commands of other processes, which reach this one through the admin socket.
+pub struct CommandOptions {
+    pub handler: Arc<CommandHandlerFn>,
+    /// How long running commands may take after all agents have left.
+    pub grace: Duration,
 }
 
 pub(crate) struct HttpLifecycle {
@@ -61,6 +71,7 @@ where
         admin_config: papers,
         shared_store: shared,
         admin_socket: socket,
+        commands,
         memory_reclaimer: settling,
     } = served;
     let shutdown = CancellationToken::new();
@@ -87,34 +98,20 @@ where
         log_next_steps(address, config.auth.is_some());
     }
     let config = Arc::new(config);
-    let mut options = options;
-    let gateways = match shared {
-        Some(address) => {
-            let limits = mcp_workbench_redis::StoreTimeouts::default();
-            let of_store = mcp_workbench_redis::RedisStoreOptions {
-                session_idle: config.http.session_idle,
-                limits,
-            };
-            let (observer, stop) = (Arc::clone(&observer), shutdown.clone());
-            let store =
-                mcp_workbench_redis::RedisStore::open(address, of_store, observer, &tasks, stop)
-                    .await;
-            if let (Some(logins), true) = (store.logins(), options.logins.is_some()) {
-                options.logins = Some(LoginStorage::Custom(logins));
-            }
-            if let (Some(kept), Some(listings)) = (&options.store, store.listings()) {
-                kept.share(listings);
-            }
-            GatewayRegistry::with_store(config, options, Arc::new(store), &tasks)
-        }
-        None => GatewayRegistry::new(config, options, &tasks),
-    };
+    let gateways = make_gateways(config, options, shared, &tasks, &shutdown).await;
     let gateways = Arc::new(gateways);
     gateways.start_eager();
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(AppError::RandomSource)?;
     let admin = AdminApi::new(Arc::clone(&gateways), caller, papers);
+    let closing = CancellationToken::new();
+    let running = TaskTracker::new();
     if let Some(socket) = socket {
-        let receiving = admin::socket::serve(admin.clone(), socket, tasks.clone());
+        let service = CommandService {
+            handler: commands.handler,
+            running: running.clone(),
+            closing: closing.clone(),
+        };
+        let receiving = admin::socket::serve(admin.clone(), Some(service), socket, tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(receiving));
     }
     let app = app.with_admin(admin);
@@ -133,7 +130,16 @@ where
     if let (Err(stopped), Some(draining)) = (&ended, draining) {
         tracing::info!("{stopped}: finishing running calls; a second signal stops immediately");
         draining.cancel();
+        closing.cancel();
         ended = signals.run_until_signal(agents).await;
+    }
+    if ended.is_ok() {
+        closing.cancel();
+        running.close();
+        let finished = signals.run_until_signal(timeout(commands.grace, running.wait())).await;
+        if let Err(stopped) = finished {
+            tracing::info!("{stopped}");
+        }
     }
     match &ended {
         Ok(Ok(())) => {}
@@ -150,6 +156,30 @@ where
         Ok(_) | Err(AppError::Interrupted(_)) => Ok(()),
         Err(stopped) => Err(stopped),
     }
+}
+
+/// Creates the gateways, with the state of agents in the shared store if there is one.
+async fn make_gateways(
+    config: Arc<Config>,
+    mut options: PoolOptions,
+    shared: Option<mcp_workbench_redis::RedisTarget>,
+    tasks: &TaskTracker,
+    shutdown: &CancellationToken,
+) -> GatewayRegistry {
+    let Some(address) = shared else { return GatewayRegistry::new(config, options, tasks) };
+    let limits = mcp_workbench_redis::StoreTimeouts::default();
+    let of_store =
+        mcp_workbench_redis::RedisStoreOptions { session_idle: config.http.session_idle, limits };
+    let (observer, stop) = (Arc::clone(&options.observer), shutdown.clone());
+    let store =
+        mcp_workbench_redis::RedisStore::open(address, of_store, observer, tasks, stop).await;
+    if let (Some(logins), true) = (store.logins(), options.logins.is_some()) {
+        options.logins = Some(LoginStorage::Custom(logins));
+    }
+    if let (Some(kept), Some(listings)) = (&options.store, store.listings()) {
+        kept.share(listings);
+    }
+    GatewayRegistry::with_store(config, options, Arc::new(store), tasks)
 }
 
 /// Logs how to connect a client, and the URL of the dashboard.

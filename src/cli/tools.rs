@@ -1,7 +1,6 @@
 //! `list`, `search`, `call` and `task`.
 
 pub(crate) mod call;
-pub(crate) mod call_error;
 pub(crate) mod list;
 pub(crate) mod search;
 pub(crate) mod task;

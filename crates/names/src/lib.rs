@@ -101,7 +101,7 @@ impl AgentName {
 }
 
 /// The identity of a tool: toolbox, server and tool name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ToolId {
     pub toolbox: ToolboxName,
     pub server: ServerName,

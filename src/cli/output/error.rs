@@ -3,13 +3,13 @@
 use std::error::Error as StdError;
 use std::process::ExitCode;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::output::troubleshooting::Symptom;
 use crate::cli::output::wording::did_you_mean;
 use mcp_workbench_config::{ConfigReport, LoadError};
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct CommandError {
     kind: Kind,
     message: String,
@@ -18,7 +18,7 @@ pub(crate) struct CommandError {
     symptom: Option<Symptom>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     /// Wrong command line or configuration: exit code 2.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -15,6 +16,7 @@ use mcp_workbench_settings::ToolboxConfig;
 /// In characters.
 const SPINNER: usize = 70;
 
+#[derive(Deserialize, Serialize)]
 pub(crate) struct StartReport {
     pub(crate) toolbox: ToolboxName,
     pub(crate) server: ServerName,
@@ -68,6 +70,20 @@ pub(crate) fn warn_of_failures(starts: &[StartReport]) {
     }
 }
 
+/// How to start servers for a report.
+pub(crate) struct StartMode<S> {
+    is_shared: bool,
+    status: S,
+}
+
+impl<S: Fn(String)> StartMode<S> {
+    /// `is_shared` if agents use the servers, too, so that they have to keep running. `status` shows
+    /// the progress.
+    pub(crate) fn new(is_shared: bool, status: S) -> Self {
+        Self { is_shared, status }
+    }
+}
+
 /// Starts the wanted servers, waits for each up to its configured timeout, and stops those that are
 /// listed. Returns once the listings are cached.
 pub(crate) async fn start_servers(
@@ -83,6 +99,28 @@ pub(crate) async fn start_servers_with(
     gateway: &Gateway,
     toolboxes: &[&ToolboxConfig],
     is_wanted: impl Fn(&ServerRef) -> bool,
+    look: impl FnMut(&StartReport),
+) -> Vec<StartReport> {
+    let spinner = Spinner::new("");
+    let mode = StartMode::new(false, |text: String| spinner.say(&text));
+    start_all(gateway, toolboxes, is_wanted, mode, look).await
+}
+
+/// Like `start_servers`, as `mode` says.
+pub(crate) async fn start_servers_in(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&ServerRef) -> bool,
+    mode: StartMode<impl Fn(String)>,
+) -> Vec<StartReport> {
+    start_all(gateway, toolboxes, is_wanted, mode, |_| {}).await
+}
+
+async fn start_all(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&ServerRef) -> bool,
+    mode: StartMode<impl Fn(String)>,
     mut look: impl FnMut(&StartReport),
 ) -> Vec<StartReport> {
     let mut starting = JoinSet::new();
@@ -107,16 +145,19 @@ pub(crate) async fn start_servers_with(
             });
         }
     }
-    let spinner = Spinner::new("");
     let mut starts = Vec::new();
     loop {
         let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
-        spinner.say(&shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
+        if !left.is_empty() {
+            (mode.status)(shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
+        }
         match starting.join_next().await {
             None => break,
             Some(Ok((index, start))) => {
                 look(&start);
-                gateway.servers().recycle_server(&start.toolbox, &start.server);
+                if !mode.is_shared {
+                    gateway.servers().recycle_server(&start.toolbox, &start.server);
+                }
                 waiting[index] = None;
                 starts.push((index, start));
             }

@@ -22,6 +22,7 @@ use crate::cli::serving::reload_source::{
     self, AUTH_HINT, open_access_reason, override_tls_files, reject_broken, reject_open_access,
 };
 use crate::cli::serving::serving_args::ServingArgs;
+use crate::cli::tool_commands::command_service;
 use mcp_workbench_config::LoadedConfig;
 use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 use mcp_workbench_core::backend::{PoolOptions, ServedAgents};
@@ -74,6 +75,8 @@ pub(crate) fn serve_loaded(
     let listening =
         files.and_then(|files| socket::listen(&global.socket_folders(), files.run_id()));
     let (socket, path) = listening.unzip();
+    let shutdown_timeout = args.shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT);
+    let commands = command_service(path.as_deref(), shutdown_timeout);
     let settling = MemoryReclaimer::default();
     let options = options(global, args, &loaded, files.map(|files| (files, path)), &settling)?;
     let remarks = RemarkLogger::new(global);
@@ -88,7 +91,6 @@ pub(crate) fn serve_loaded(
         ..source
     });
     let papers = admin_config(global, &loaded.file);
-    let shutdown_timeout = args.shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT);
     if let Some(address) = args.http {
         let grace = DrainTimeouts { delay: args.drain_delay, drain: shutdown_timeout };
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
@@ -117,6 +119,7 @@ pub(crate) fn serve_loaded(
             admin_config: papers,
             shared_store: shared,
             admin_socket: socket,
+            commands,
             memory_reclaimer: settling,
         };
         block_on_workers(async {
@@ -142,6 +145,7 @@ pub(crate) fn serve_loaded(
         admin_config: papers,
         shared_store: None,
         admin_socket: socket,
+        commands,
         memory_reclaimer: settling,
     };
     block_on(app::serve_stdio(served, options, global.caller(), shutdown_timeout))?
@@ -209,6 +213,7 @@ fn options(
             socket,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: loaded.file.clone(),
+            file: global.source_file()?,
             at: "stdio".to_owned(),
             mode: config.mode.as_str().to_owned(),
             project_files: global

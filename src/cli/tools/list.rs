@@ -1,28 +1,28 @@
 //! `list`: lists the tools of one toolbox or of all.
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::sync::Arc;
 
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::cli::args::{GlobalArgs, completion};
-use crate::cli::gateways::with_gateway;
-use crate::cli::output::print::to_raw_value;
 use crate::cli::output::{
     Align, CommandError, ContextSize, Table, age, escape_to_line, format_age, format_count, number,
     print, quoted,
 };
+use crate::cli::runtime::block_on;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};
-use crate::cli::tools::call_error::call_error;
+use crate::cli::tool_commands::{
+    ListCommand, ListReport, ListedTool, RunnerArgs, run as run_command,
+};
 use mcp_workbench_config::{Finding, LoadedConfig, ProjectStatus};
-use mcp_workbench_core::gateway::Gateway;
-use mcp_workbench_core::toolbox::ExposedTool;
-use mcp_workbench_names::{AgentName, ServerRef};
-use mcp_workbench_settings::ToolboxConfig;
+use mcp_workbench_core::policy::Policies;
+use mcp_workbench_names::AgentName;
+use mcp_workbench_settings::{Config, ToolboxConfig};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,10 +48,12 @@ pub(crate) struct Args {
     /// Start every server instead of using cached tool lists
     #[arg(long)]
     refresh: bool,
+    #[command(flatten)]
+    runner: RunnerArgs,
 }
 
 #[derive(Serialize)]
-struct ListedTool<'a> {
+struct ToolRow<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
@@ -59,7 +61,7 @@ struct ListedTool<'a> {
     registered_name: &'a str,
     #[serde(flatten)]
     size: ContextSize,
-    definition: Box<RawValue>,
+    definition: &'a RawValue,
 }
 
 #[derive(Serialize)]
@@ -86,8 +88,8 @@ struct ServerLogin {
 }
 
 #[derive(Serialize)]
-struct ListReport<'a> {
-    tools: Vec<ListedTool<'a>>,
+struct JsonReport<'a> {
+    tools: Vec<ToolRow<'a>>,
     #[serde(flatten)]
     size: ContextSize,
     failed: Vec<UnstartedServer<'a>>,
@@ -99,8 +101,7 @@ struct ListReport<'a> {
 
 /// Runs the command. Fails if no server could be listed.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let LoadedConfig { config, project, .. } =
-        global.read_for_start(|_, server| args.refresh || !is_cached(global, server))?;
+    let LoadedConfig { config, project, .. } = global.read()?;
     if let Some(project) = project {
         let ProjectStatus { file, toolboxes, .. } = &project;
         if let Some(Finding { message, hint, .. }) = project.finding() {
@@ -110,33 +111,44 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             print::note(&format!("from `{file}`: {}", quoted(toolboxes, ", ")));
         }
     }
-    let is_empty = config.toolboxes.is_empty();
-    if is_empty {
+    let looked = Arc::new(config);
+    if looked.toolboxes.is_empty() {
         print::note(&"no toolboxes: every server is disabled");
     }
-    if config.policy.has_rules() && !is_empty {
-        let who = global.caller().agent.map_or_else(
+    let agent = global.caller().agent;
+    if looked.policy.has_rules() && !looked.toolboxes.is_empty() {
+        let who = agent.as_ref().map_or_else(
             || "unnamed agents (use `--agent NAME` for another agent)".to_owned(),
             |agent| format!("agent `{agent}`"),
         );
         print::note(&format!("showing the tools of {who}"));
     }
-    let agent = global.caller().agent;
-    let logins = login_summary::LoginSummaryReader::new(global);
-    let has_rules = config.policy.has_rules();
-    with_gateway(global, config, async |gateway| {
-        list(gateway, args, &logins, agent.as_ref(), has_rules).await
-    })?
+    let command = ListCommand { toolbox: args.toolbox.clone(), is_refresh: args.refresh };
+    // A running workbench keeps its servers, so only this process can start all of them again.
+    let runner = RunnerArgs { standalone: args.runner.standalone || args.refresh };
+    let read_for_start = || {
+        let is_started = |_: &ToolboxConfig, server: &_| args.refresh || !is_cached(global, server);
+        Ok(global.read_for_start(is_started)?.config)
+    };
+    let report = run_command(global, &runner, &looked, &command, read_for_start)?;
+    let logins = block_on(used_logins(global, &looked, &report.toolboxes, agent.as_ref()))?;
+    print_report(&report, &logins, args, agent.as_ref(), looked.policy.has_rules())
 }
 
 /// Returns the logins of these toolboxes' servers, except those that have never required one.
-async fn used(
-    logins: &login_summary::LoginSummaryReader,
-    toolboxes: &[&ToolboxConfig],
+async fn used_logins(
+    global: &GlobalArgs,
+    config: &Arc<Config>,
+    toolboxes: &[String],
     agent: Option<&AgentName>,
 ) -> Vec<ServerLogin> {
+    let logins = login_summary::LoginSummaryReader::new(global);
+    let visible = Policies::new(Arc::clone(config)).visible_config(agent, None);
     let mut all = Vec::new();
-    for toolbox in toolboxes {
+    for toolbox in &visible.toolboxes {
+        if !toolboxes.iter().any(|listed| listed == toolbox.name.as_str()) {
+            continue;
+        }
         for server in &toolbox.servers {
             let login = logins.stdio_login(server, agent).await;
             let Some(login) = login.filter(|login| !login.is_unknown()) else { continue };
@@ -147,37 +159,25 @@ async fn used(
     all
 }
 
-async fn list(
-    gateway: &Gateway,
+fn print_report(
+    report: &ListReport,
+    logins: &[ServerLogin],
     args: &Args,
-    logins: &login_summary::LoginSummaryReader,
     agent: Option<&AgentName>,
     has_rules: bool,
 ) -> Result<ExitCode, CommandError> {
-    let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
-        Some(name) => vec![gateway.scope().toolbox(name).map_err(|e| call_error(&e))?],
-        None => gateway.config().toolboxes.iter().collect(),
-    };
-    gateway.views().wait_for_stored_listings().await;
-    let mut kept = if args.refresh { Vec::new() } else { gateway.views().stored_listings() };
-    kept.retain(|(server, _)| toolboxes.iter().any(|toolbox| toolbox.name == server.toolbox));
-    let is_kept = |wanted: &ServerRef| kept.iter().any(|(server, _)| server == wanted);
-    let starts = startup::start_servers(gateway, &toolboxes, |server| !is_kept(server)).await;
+    let ListReport { toolboxes, tools, starts, cached } = report;
     let has_started = starts.iter().any(|start| start.failure.is_none());
-    let has_listed = starts.is_empty() || has_started || !kept.is_empty();
-    let snapshot = gateway.snapshot();
-    let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
-    let tools: Vec<&ExposedTool> = views.iter().flat_map(|view| view.tools()).collect();
-    let logins = used(logins, &toolboxes, agent).await;
+    let has_listed = starts.is_empty() || has_started || !cached.is_empty();
     if args.json {
-        print::json(&in_json(&tools, &starts, &kept, &logins))?;
+        print::json(&in_json(report, logins))?;
     } else if !toolboxes.is_empty() && has_listed {
-        print::prose(&to_text(&tools, &toolboxes))?;
+        print::prose(&to_text(tools, toolboxes))?;
     }
-    if let Some(oldest) = kept.iter().map(|(_, since)| age(*since)).max() {
+    if let Some(oldest) = cached.iter().map(|(_, since)| age(*since)).max() {
         print::note(&format!(
             "{} not started: showing cached tool lists up to {} old (use `--refresh` to update)",
-            format_count(kept.len(), "server"),
+            format_count(cached.len(), "server"),
             format_age(oldest),
         ));
     }
@@ -199,15 +199,15 @@ async fn list(
             if args.toolbox.is_some() { " of this toolbox" } else { "" },
         ));
     }
-    startup::warn_of_failures(&starts);
+    startup::warn_of_failures(starts);
     Ok(if has_listed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn size(tool: &ExposedTool) -> ContextSize {
-    ContextSize::of(tool.definition.raw.len())
+fn size(tool: &ListedTool) -> ContextSize {
+    ContextSize::of(tool.bytes)
 }
 
-fn to_text(tools: &[&ExposedTool], toolboxes: &[&ToolboxConfig]) -> String {
+fn to_text(tools: &[ListedTool], toolboxes: &[String]) -> String {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
@@ -218,41 +218,36 @@ fn to_text(tools: &[&ExposedTool], toolboxes: &[&ToolboxConfig]) -> String {
     ]);
     for tool in tools {
         table.row([
-            tool.id.toolbox.to_string(),
-            tool.id.server.to_string(),
-            escape_to_line(&tool.id.tool),
+            tool.toolbox.clone(),
+            tool.server.clone(),
+            escape_to_line(&tool.tool),
             number(size(tool).bytes()),
             number(size(tool).tokens()),
-            escape_to_line(&tool.definition.summary().unwrap_or_default()),
+            escape_to_line(&tool.summary),
         ]);
     }
     let place = match toolboxes {
-        [only] => format!("toolbox `{}`", only.name),
+        [only] => format!("toolbox `{only}`"),
         all => format_count(all.len(), "toolbox"),
     };
-    let total: ContextSize = tools.iter().map(|tool| size(tool)).sum();
+    let total: ContextSize = tools.iter().map(size).sum();
     let summary = format!("{} in {place}: {total}", format_count(tools.len(), "tool"));
     if tools.is_empty() { summary } else { format!("{table}\n\n{summary}") }
 }
 
-fn in_json<'a>(
-    tools: &[&'a ExposedTool],
-    starts: &'a [StartReport],
-    kept: &'a [(ServerRef, SystemTime)],
-    logins: &'a [ServerLogin],
-) -> ListReport<'a> {
-    let kept = kept.iter().map(|(server, since)| CachedServer {
+fn in_json<'a>(report: &'a ListReport, logins: &'a [ServerLogin]) -> JsonReport<'a> {
+    let cached = report.cached.iter().map(|(server, since)| CachedServer {
         toolbox: server.toolbox.as_str(),
         server: server.server.as_str(),
         age_seconds: age(*since).as_secs(),
     });
-    let tool = |tool: &&'a ExposedTool| ListedTool {
-        toolbox: tool.id.toolbox.as_str(),
-        server: tool.id.server.as_str(),
-        tool: &tool.id.tool,
-        registered_name: tool.name.as_str(),
+    let tool = |tool: &'a ListedTool| ToolRow {
+        toolbox: &tool.toolbox,
+        server: &tool.server,
+        tool: &tool.tool,
+        registered_name: &tool.registered_name,
         size: size(tool),
-        definition: to_raw_value(&tool.definition.raw),
+        definition: &tool.definition,
     };
     let failed = |start: &'a StartReport| {
         let failure = start.failure.as_ref()?;
@@ -263,11 +258,11 @@ fn in_json<'a>(
             hint: &failure.hint,
         })
     };
-    ListReport {
-        tools: tools.iter().map(tool).collect(),
-        size: tools.iter().map(|tool| size(tool)).sum(),
-        failed: starts.iter().filter_map(failed).collect(),
+    JsonReport {
+        tools: report.tools.iter().map(tool).collect(),
+        size: report.tools.iter().map(size).sum(),
+        failed: report.starts.iter().filter_map(failed).collect(),
         logins,
-        cached: kept.collect(),
+        cached: cached.collect(),
     }
 }

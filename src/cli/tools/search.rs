@@ -7,16 +7,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::cli::args::{GlobalArgs, completion};
-use crate::cli::gateways::with_gateway;
-use crate::cli::output::print::to_raw_value;
 use crate::cli::output::{Align, CommandError, Table, escape_to_line, format_count, print, quoted};
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::startup;
-use crate::cli::tools::call_error::call_error;
-use mcp_workbench_core::catalog::rank::{ScoreCutoff, absent_services_message};
+use crate::cli::tool_commands::{
+    RunnerArgs, SearchCommand, SearchHit, SearchResult, run as run_command,
+};
+use mcp_workbench_core::catalog::rank::absent_services_message;
 use mcp_workbench_core::catalog::shorten;
-use mcp_workbench_core::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
-use mcp_workbench_settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,6 +51,8 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    runner: RunnerArgs,
 }
 
 fn limit() -> clap::builder::RangedI64ValueParser<u16> {
@@ -76,70 +76,48 @@ struct MatchRow<'a> {
     /// The tool's name in `dynamic` mode.
     registered_name: &'a str,
     score: f64,
-    signature: String,
+    signature: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    definition: Option<Box<RawValue>>,
+    definition: Option<&'a RawValue>,
 }
 
 /// Fails if no query finds a tool.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let config = global.read_for_start(|_, server| !is_cached(global, server))?.config;
-    if config.toolboxes.is_empty() {
+    let looked = global.read()?.config;
+    if looked.toolboxes.is_empty() {
         print::note(&"no toolboxes: every server is disabled");
     }
-    with_gateway(global, config, async |gateway| search(gateway, args).await)?
-}
-
-async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError> {
-    let toolbox = match &args.toolbox {
-        Some(name) => Some(gateway.scope().toolbox(name).map_err(|error| call_error(&error))?),
-        None => None,
+    let command = SearchCommand {
+        queries: args.queries.clone(),
+        toolbox: args.toolbox.clone(),
+        limit: args.limit,
+        is_full: args.full,
     };
-    let toolboxes: Vec<&ToolboxConfig> = match toolbox {
-        Some(only) => vec![only],
-        None => gateway.config().toolboxes.iter().collect(),
-    };
-    gateway.views().wait_for_stored_listings().await;
-    let unknown = gateway.views().unlisted();
-    let starts =
-        startup::start_servers(gateway, &toolboxes, |server| unknown.contains(server)).await;
-    let toolbox = toolbox.map(|toolbox| &toolbox.name);
-    let limit = usize::from(args.limit);
-    let queries = || args.queries.iter().map(String::as_str);
-    let finds = ScoreCutoff::Relevant;
-    let sought = queries().map(|query| ToolQuery { query, toolbox, server: None, finds, limit });
-    let sought: Vec<_> = sought.collect();
-    let all = gateway
-        .search()
-        .search_listed(&sought, &RequestContext::detached(&AgentHandle::new(None)))
-        .await;
-    let mut found = Vec::new();
-    for (query, tools) in queries().zip(all) {
-        found.push(QueryResult {
-            query,
-            tools,
-            absent: gateway.search().absent_services(query).await,
-        });
-    }
+    let read_for_start =
+        || Ok(global.read_for_start(|_, server| !is_cached(global, server))?.config);
+    let report = run_command(global, &args.runner, &looked, &command, read_for_start)?;
+    let found = &report.results;
     let has_found = found.iter().any(|answer| !answer.tools.is_empty());
     if args.json {
-        print::json(&in_json(&found, args.full))?;
+        print::json(&in_json(found))?;
     } else if has_found {
         let texts: Vec<_> = found.iter().map(|answer| to_text(answer, args.full)).collect();
         print::prose(&texts.join("\n\n"))?;
     }
-    startup::warn_of_failures(&starts);
+    startup::warn_of_failures(&report.starts);
     if has_found {
         return Ok(ExitCode::SUCCESS);
     }
-    let queries = quoted(found.iter().map(QueryResult::echo), ", ");
+    let queries = quoted(found.iter().map(echo), ", ");
     let error = CommandError::failed(format!("no tool matches {queries}"));
     let error = found
         .iter()
-        .filter(|answer| !answer.absent.is_empty())
-        .fold(error, |error, answer| error.with_cause(&absent_services_message(&answer.absent)));
+        .filter(|answer| !answer.absent_services.is_empty())
+        .fold(error, |error, answer| {
+            error.with_cause(&absent_services_message(&answer.absent_services))
+        });
     let error = error.with_hint("rephrase the query: service, verb and object of one step");
     if args.json {
         // The results are on stdout, as JSON.
@@ -149,28 +127,19 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
     Err(error)
 }
 
-struct QueryResult<'a> {
-    query: &'a str,
-    /// Best match first.
-    tools: Vec<ToolMatch>,
-    absent: Vec<String>,
+fn echo(result: &SearchResult) -> String {
+    shorten(&escape_to_line(result.query.trim()), MAX_ECHO)
 }
 
-impl QueryResult<'_> {
-    fn echo(&self) -> String {
-        shorten(&escape_to_line(self.query.trim()), MAX_ECHO)
-    }
-}
-
-fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {
-    let QueryResult { tools, absent, .. } = answer;
-    let query = answer.echo();
+fn to_text(result: &SearchResult, is_full: bool) -> String {
+    let SearchResult { tools, absent_services, .. } = result;
+    let query = echo(result);
     let Some(best) = tools.first() else {
         return format!("no tool matches `{query}`");
     };
-    let remark = if !absent.is_empty() {
-        format!("; {}", absent_services_message(absent))
-    } else if best.fits_well() {
+    let remark = if !absent_services.is_empty() {
+        format!("; {}", absent_services_message(absent_services))
+    } else if best.fits_well {
         String::new()
     } else {
         "; no close match".to_owned()
@@ -183,19 +152,18 @@ fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {
         ("Tool", Align::Left),
         ("Description", Align::Left),
     ]);
-    for found in tools {
-        let tool = found.tool();
+    for tool in tools {
         let description = if is_full {
-            let lines = tool.definition.description.iter().flat_map(|text| text.lines());
+            let lines = tool.description.iter().flat_map(|text| text.lines());
             lines.map(escape_to_line).collect::<Vec<_>>().join("\n")
         } else {
-            escape_to_line(&tool.definition.summary().unwrap_or_default())
+            escape_to_line(tool.summary.as_deref().unwrap_or_default())
         };
-        let name = if is_full { &tool.definition.signature() } else { &tool.id.tool };
+        let name = if is_full { &tool.signature } else { &tool.tool };
         table.row([
-            format!("{:.2}", found.rounded_score()),
-            tool.id.toolbox.to_string(),
-            tool.id.server.to_string(),
+            format!("{:.2}", tool.score),
+            tool.toolbox.clone(),
+            tool.server.clone(),
             escape_to_line(name),
             description,
         ]);
@@ -203,24 +171,23 @@ fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {
     format!("{head}\n\n{table}")
 }
 
-fn in_json<'a>(found: &'a [QueryResult<'a>], is_full: bool) -> Vec<QueryReport<'a>> {
-    let entry = |found: &'a ToolMatch| {
-        let tool = found.tool();
+fn in_json<'a>(found: &'a [SearchResult]) -> Vec<QueryReport<'a>> {
+    fn row(tool: &SearchHit) -> MatchRow<'_> {
         MatchRow {
-            toolbox: tool.id.toolbox.as_str(),
-            server: tool.id.server.as_str(),
-            tool: &tool.id.tool,
-            registered_name: tool.name.as_str(),
-            score: found.rounded_score(),
-            signature: tool.definition.signature(),
-            description: tool.definition.summary(),
-            definition: is_full.then(|| to_raw_value(&tool.definition.raw)),
+            toolbox: &tool.toolbox,
+            server: &tool.server,
+            tool: &tool.tool,
+            registered_name: &tool.registered_name,
+            score: tool.score,
+            signature: &tool.signature,
+            description: tool.summary.as_deref(),
+            definition: tool.definition.as_deref(),
         }
+    }
+
+    let report = |result: &'a SearchResult| {
+        let SearchResult { query, absent_services, tools } = result;
+        QueryReport { query, absent_services, tools: tools.iter().map(row).collect() }
     };
-    let of_query = |answer: &'a QueryResult<'a>| QueryReport {
-        query: answer.query,
-        absent_services: &answer.absent,
-        tools: answer.tools.iter().map(entry).collect(),
-    };
-    found.iter().map(of_query).collect()
+    found.iter().map(report).collect()
 }

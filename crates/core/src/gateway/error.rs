@@ -1,5 +1,6 @@
 //! Errors on the way to a server.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::backend;
@@ -7,7 +8,7 @@ use crate::catalog::schema::SchemaViolation;
 use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName};
 
 /// A server that could not be started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct FailedServer {
     pub server: ServerName,
     pub reason: String,

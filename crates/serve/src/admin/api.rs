@@ -69,6 +69,10 @@ impl AdminApi {
         }))
     }
 
+    pub(super) fn gateways(&self) -> &Arc<GatewayRegistry> {
+        &self.0.gateways
+    }
+
     /// Returns the current status. The first call turns on the recording of calls.
     pub fn status(&self) -> WorkbenchStatus {
         let AdminInner { gateways, caller, config_source, status, .. } = &*self.0;

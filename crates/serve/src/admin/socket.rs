@@ -1,27 +1,34 @@
 //! Admin API on a local socket, for other processes of the same user: one line of JSON per request
-//! and per response. `{"watch": true}` subscribes to a status line each second.
+//! and per response. `{"watch": true}` subscribes to a status line each second. `{"commands": …}`
+//! turns the connection over to a [`CommandService`].
 //!
 //! Peers can be slow or hostile, so the length of a line, the number of connections and the time
 //! for a write are limited.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::{AsyncWrite, AsyncWriteExt, split};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::api::AdminApi;
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminRequest, AdminResponse};
+use mcp_workbench_core::gateway::GatewayRegistry;
 use mcp_workbench_os::{LocalListener, LocalStream, remove_dead_socket};
 use mcp_workbench_wire::line::{InputLine, LineReader};
 
 /// Maximum length of a request line, in bytes.
-const MAX_LINE: usize = 1024 * 1024;
+pub const MAX_LINE: usize = 1024 * 1024;
 const MAX_CONNECTIONS: usize = 16;
+/// Maximum number of connections with a command, in addition to the others.
+const MAX_COMMANDS: usize = 64;
 /// How long the peer can take to read a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between status lines.
@@ -33,6 +40,36 @@ const ENDING: &str = ".sock";
 #[serde(deny_unknown_fields)]
 struct WatchRequest {
     watch: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandsRequest {
+    commands: Box<RawValue>,
+}
+
+/// Runs commands of other processes of the user, such as `call`.
+#[derive(Clone)]
+pub struct CommandService {
+    pub handler: Arc<CommandHandlerFn>,
+    /// The connections with a command.
+    pub running: TaskTracker,
+    /// Cancelled when no new commands should start.
+    pub closing: CancellationToken,
+}
+
+/// Serves one connection until its command is done.
+pub type CommandHandlerFn =
+    dyn Fn(CommandConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+
+/// A connection with a command.
+pub struct CommandConnection {
+    pub gateways: Arc<GatewayRegistry>,
+    /// The value of `commands` in its first line.
+    pub hello: Box<RawValue>,
+    pub lines: LineReader<ReadHalf<LocalStream>>,
+    pub writer: WriteHalf<LocalStream>,
+    pub closing: CancellationToken,
 }
 
 /// Binds the socket of `run` in the first usable folder. Creates the folder, and removes sockets of
@@ -65,19 +102,39 @@ fn listen_in(folder: &Path, run: &str) -> std::io::Result<(LocalListener, PathBu
 }
 
 /// Serves connections to this socket until the future is dropped.
-pub async fn serve(admin: AdminApi, listener: LocalListener, tasks: TaskTracker) {
+pub async fn serve(
+    admin: AdminApi,
+    commands: Option<CommandService>,
+    listener: LocalListener,
+    tasks: TaskTracker,
+) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let command_places = Arc::new(Semaphore::new(MAX_COMMANDS));
     let serve = |stream: LocalStream| {
         let admin = admin.clone();
         let permit = Arc::clone(&places).try_acquire_owned();
+        let (commands, command_places) = (commands.clone(), Arc::clone(&command_places));
         let serving = async move {
             let (reader, mut writer) = split(stream);
-            if let Ok(_place) = permit {
-                serve_connection(&admin, reader, writer).await;
-            } else {
+            let Ok(place) = permit else {
                 let many = format!("limit of {MAX_CONNECTIONS} connections reached");
                 let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
-            }
+                return;
+            };
+            let handed_over = serve_connection(&admin, reader, writer, commands.is_some()).await;
+            let (Some((hello, lines, mut writer)), Some(commands)) = (handed_over, commands) else {
+                return;
+            };
+            drop(place);
+            let Ok(_place) = command_places.try_acquire() else {
+                let many = format!("limit of {MAX_COMMANDS} commands reached");
+                let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
+                return;
+            };
+            let CommandService { handler, running, closing } = commands;
+            let gateways = Arc::clone(admin.gateways());
+            let connection = CommandConnection { gateways, hello, lines, writer, closing };
+            running.track_future(handler(connection)).await;
         };
         tasks.spawn(serving);
     };
@@ -86,11 +143,13 @@ pub async fn serve(admin: AdminApi, listener: LocalListener, tasks: TaskTracker)
     }
 }
 
-async fn serve_connection(
+/// Answers admin requests until the peer leaves, or asks for commands where they are available.
+async fn serve_connection<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     admin: &AdminApi,
-    reader: impl tokio::io::AsyncRead + Unpin,
-    mut writer: impl AsyncWrite + Unpin,
-) {
+    reader: R,
+    mut writer: W,
+    has_commands: bool,
+) -> Option<(Box<RawValue>, LineReader<R>, W)> {
     let mut lines = LineReader::new(reader, MAX_LINE);
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -100,23 +159,24 @@ async fn serve_connection(
             line = lines.next() => line,
             _ = ticks.tick(), if is_watching => {
                 let view = AdminResponse::View(Box::new(admin.status()));
-                if put(&mut writer, &view).await.is_none() {
-                    return;
-                }
+                put(&mut writer, &view).await?;
                 continue;
             }
         };
-        let answer = match line {
-            None => return,
-            Some(InputLine::Oversized { length, .. }) => {
+        let answer = match line? {
+            InputLine::Oversized { length, .. } => {
                 let why = format!("the line is {length} bytes long; the limit is {MAX_LINE}");
                 refusal(AdminErrorKind::Malformed, why)
             }
-            Some(InputLine::Message(line)) => {
+            InputLine::Message(line) => {
                 if let Ok(WatchRequest { watch }) = serde_json::from_slice(&line) {
                     is_watching = watch;
                     ticks.reset_immediately();
                     continue;
+                }
+                if has_commands && let Ok(asked) = serde_json::from_slice::<CommandsRequest>(&line)
+                {
+                    return Some((asked.commands, lines, writer));
                 }
                 match serde_json::from_slice::<AdminRequest>(&line) {
                     Ok(ask) => admin.handle(ask).await,
@@ -124,9 +184,7 @@ async fn serve_connection(
                 }
             }
         };
-        if put(&mut writer, &answer).await.is_none() {
-            return;
-        }
+        put(&mut writer, &answer).await?;
     }
 }
 
@@ -158,8 +216,8 @@ mod tests {
         let (ours, theirs) = duplex(64 * 1024);
         let (reader, writer) = split(theirs);
         let admin = quiet();
-        let attending =
-            TaskTracker::new().spawn(async move { serve_connection(&admin, reader, writer).await });
+        let attending = TaskTracker::new()
+            .spawn(async move { serve_connection(&admin, reader, writer, false).await });
         let (reader, mut writer) = split(ours);
         let mut answers = BufReader::new(reader).lines();
         let mut all = Vec::new();
@@ -169,7 +227,7 @@ mod tests {
             all.push(serde_json::from_str(&answer).unwrap());
         }
         drop((writer, answers));
-        attending.await.unwrap();
+        assert!(attending.await.unwrap().is_none());
         all
     }
 
@@ -211,8 +269,8 @@ mod tests {
         let (ours, theirs) = duplex(4 * 1024);
         let (reader, writer) = split(theirs);
         let admin = quiet();
-        let attending =
-            TaskTracker::new().spawn(async move { serve_connection(&admin, reader, writer).await });
+        let attending = TaskTracker::new()
+            .spawn(async move { serve_connection(&admin, reader, writer, false).await });
         let (reader, mut writer) = split(ours);
         writer.write_all(b"{\"watch\":true}\n").await.unwrap();
         let mut answers = BufReader::new(reader).lines();
