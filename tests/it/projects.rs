@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::process::{Output, run_to_exit};
-use crate::support::{TestEnvironment, fake};
+use crate::support::{TestEnvironment, command, fake};
 
 const FILE: &str = ".mcp-workbench.json";
 
@@ -39,8 +38,8 @@ fn at_terminal(bench: &TestEnvironment, args: &[&str], typed: &str) -> Output {
     let words = [inner.get_program()].into_iter().chain(inner.get_args());
     let words: Vec<_> = words.map(|word| word.to_str().expect("UTF-8")).collect();
     let line = shlex::try_join(words).expect("no NUL");
-    let mut outer = Command::new("script");
-    outer.args(["-qec", &line, "/dev/null"]).env_clear();
+    let mut outer = command("script");
+    outer.args(["-qec", &line, "/dev/null"]).env_remove("WORKBENCH_CACHE_DIR");
     outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer.current_dir(inner.get_current_dir().expect("a folder"));
     let mut output = run_to_exit(outer, typed);

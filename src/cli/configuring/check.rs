@@ -263,15 +263,12 @@ fn headline(
 
 fn project_line(project: &ProjectStatus) -> String {
     let ProjectStatus { file, state, toolboxes, rules, .. } = project;
-    let mut line = format!("project file `{file}` ({})", state.as_str());
-    if !toolboxes.is_empty() {
-        line.push_str(&format!(": adds {}", quoted(toolboxes, ", ")));
-    }
-    if !rules.is_empty() {
-        let sign = if toolboxes.is_empty() { ":" } else { ";" };
-        line.push_str(&format!("{sign} narrows access with {}", quoted(rules, ", ")));
-    }
-    line
+    let adds = (!toolboxes.is_empty()).then(|| format!("adds {}", quoted(toolboxes, ", ")));
+    let narrows =
+        (!rules.is_empty()).then(|| format!("narrows access with {}", quoted(rules, ", ")));
+    let effects: Vec<String> = adds.into_iter().chain(narrows).collect();
+    let sign = if effects.is_empty() { "" } else { ": " };
+    format!("project file `{file}` ({}){sign}{}", state.as_str(), effects.join("; "))
 }
 
 /// Prints findings, or collects them in `kept` for the JSON report.

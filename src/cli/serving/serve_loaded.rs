@@ -53,13 +53,7 @@ pub(crate) fn serve_loaded(
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
-    tracing::info!("using configuration `{}`", loaded.file);
-    if let Some(project) = &loaded.project {
-        match project.finding() {
-            None => tracing::info!("using project file `{}`", project.file),
-            Some(finding) => tracing::warn!("project file `{}`: {}", project.file, finding.message),
-        }
-    }
+    log_files(&loaded);
     let broken = loaded.broken_servers();
     if !broken.is_empty() {
         tracing::warn!("not serving `{}`: {WHY_WITHOUT}", broken.join("`, `"));
@@ -151,6 +145,15 @@ pub(crate) fn serve_loaded(
     block_on(app::serve_stdio(served, options, global.caller(), shutdown_timeout))?
         .map_err(CommandError::internal)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn log_files(loaded: &LoadedConfig) {
+    tracing::info!("using configuration `{}`", loaded.file);
+    let Some(project) = &loaded.project else { return };
+    match project.finding() {
+        None => tracing::info!("using project file `{}`", project.file),
+        Some(finding) => tracing::warn!("project file `{}`: {}", project.file, finding.message),
+    }
 }
 
 /// `said` is `--shared-store`, which overrides the configuration.
