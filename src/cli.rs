@@ -38,7 +38,7 @@ use crate::cli::output::{CommandError, logging, print};
 use crate::cli::runtime::block_on;
 use crate::cli::serving::connect::ConnectOutcome;
 use crate::cli::serving::{connect, expose, reload, serve};
-use crate::cli::tools::{call, list, search, task};
+use crate::cli::tools::{call, list, search, skill, task};
 use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 use mcp_workbench_core::backend::watchdog;
 
@@ -91,6 +91,7 @@ enum Command {
     Search(search::Args),
     Call(call::Args),
     Task(task::Args),
+    Skill(skill::Args),
     Token(token::Args),
     Auth(auth::Args),
     Explain(explain::Args),
@@ -255,6 +256,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Search(args) => search::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
         Command::Task(args) => task::run(&global, &args),
+        Command::Skill(args) => skill::run(&global, &args),
         Command::Catalog(args) => catalog::run(&global, &args),
         Command::Token(args) => token::run(&args),
         Command::Auth(args) => auth::run(&global, &args),

@@ -15,6 +15,7 @@ const COMMANDS: &[&str] = &[
     "search",
     "call",
     "task",
+    "skill",
     "setup",
     "setup status",
     "setup undo",

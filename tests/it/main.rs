@@ -33,6 +33,7 @@ mod cli_import;
 mod cli_list;
 mod cli_policy;
 mod cli_ps;
+mod cli_running;
 mod cli_search;
 mod cli_tailor;
 mod cli_task;

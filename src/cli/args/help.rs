@@ -25,7 +25,7 @@ const GROUPS: &[CommandGroup] = &[
     },
     CommandGroup {
         name: "Call tools",
-        commands: &["list", "search", "call", "task"],
+        commands: &["list", "search", "call", "task", "skill"],
         is_brief: false,
     },
     CommandGroup { name: "Set up", commands: &["setup", "import", "demo"], is_brief: false },

@@ -4,22 +4,24 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::io::{AsyncWrite, split};
+use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::time::timeout;
 
 use crate::app::run_until_signal;
 use crate::cli::args::GlobalArgs;
-use crate::cli::output::CommandError;
+use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::block_on;
+use crate::cli::servers::background_service;
 use crate::cli::servers::running_workbenches::serving_workbenches;
 use crate::cli::tool_commands::command::ToolCommand;
 use crate::cli::tool_commands::protocol::{
     Answer, CommandRequest, Hello, HelloLine, Reply, VERSION, put, put_line,
 };
 use crate::cli::tool_commands::user::UserInterface;
+use mcp_workbench_config::env::ProcessEnv;
 use mcp_workbench_core::telemetry::process_registry::ProcessRecord;
 use mcp_workbench_names::AgentName;
-use mcp_workbench_os::connect_locally;
+use mcp_workbench_os::{connect_locally, read_input_text};
 use mcp_workbench_serve::admin::socket;
 use mcp_workbench_settings::{Config, digest_for_commands};
 use mcp_workbench_wire::line::{InputLine, LineReader};
@@ -48,7 +50,10 @@ pub(super) fn run_at_workbench<C: ToolCommand>(
     command: &C,
 ) -> Result<Option<C::Report>, CommandError> {
     let Some(file) = global.source_file()? else { return Ok(None) };
-    let workbenches = candidates(global, &file);
+    let mut workbenches = candidates(global, &file);
+    if workbenches.is_empty() && start_service(global, &file)? {
+        workbenches = candidates(global, &file);
+    }
     if workbenches.is_empty() {
         return Ok(None);
     }
@@ -71,6 +76,23 @@ pub(super) fn run_at_workbench<C: ToolCommand>(
         Ok(None)
     };
     block_on(run_until_signal(work))?.map_err(CommandError::internal)?
+}
+
+/// Starts the background service of the configuration, if the user has set one up and it would use
+/// the same variables. Returns `true` if it runs.
+fn start_service(global: &GlobalArgs, file: &Path) -> Result<bool, CommandError> {
+    let Ok(Some(service)) = background_service::read(file) else { return Ok(false) };
+    let text = read_input_text(file).unwrap_or_default();
+    if global.mode.is_some()
+        || !background_service::client_variables(file, &text, &ProcessEnv).is_empty()
+    {
+        return Ok(false);
+    }
+    let started = block_on(background_service::ensure_running(&service, file))?;
+    if let Err(why) = &started {
+        print::note(&format!("not using the background service: {why}"));
+    }
+    Ok(started.is_ok())
 }
 
 /// The workbenches that serve the file, those over HTTP first: they run for longer.
@@ -99,13 +121,8 @@ async fn attempt<C: ToolCommand>(
         },
     };
     let accepting = async {
-        let (reader, mut writer) = split(connect_locally(path).await?);
-        let mut lines = LineReader::new(reader, MAX_REPLY);
-        put(&mut writer, &hello).await?;
-        expect(&mut lines, "ready").await?;
-        put_line(&mut writer, request.to_vec()).await?;
-        expect(&mut lines, "started").await?;
-        io::Result::Ok((lines, writer))
+        let (reader, writer) = split(connect_locally(path).await?);
+        begin(reader, writer, &hello, request).await
     };
     match timeout(ACCEPT_TIMEOUT, accepting).await {
         Err(_) => {
@@ -117,11 +134,23 @@ async fn attempt<C: ToolCommand>(
     }
 }
 
+/// Hands the command over. On an error, the workbench hasn't started it.
+async fn begin<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    reader: R,
+    mut writer: W,
+    hello: &HelloLine,
+    request: &[u8],
+) -> io::Result<(LineReader<R>, W)> {
+    let mut lines = LineReader::new(reader, MAX_REPLY);
+    put(&mut writer, hello).await?;
+    expect(&mut lines, "ready").await?;
+    put_line(&mut writer, request.to_vec()).await?;
+    expect(&mut lines, "started").await?;
+    Ok((lines, writer))
+}
+
 /// Reads one reply, which must be `Ready` or `Started`. Any other one declines the command.
-async fn expect<R: tokio::io::AsyncRead + Unpin>(
-    lines: &mut LineReader<R>,
-    what: &str,
-) -> io::Result<()> {
+async fn expect<R: AsyncRead + Unpin>(lines: &mut LineReader<R>, what: &str) -> io::Result<()> {
     let Some(InputLine::Message(line)) = lines.next().await else {
         return Err(io::Error::other("it has exited"));
     };
@@ -135,7 +164,7 @@ async fn expect<R: tokio::io::AsyncRead + Unpin>(
 /// Follows a started command until its end.
 async fn follow<C: ToolCommand>(
     pid: u32,
-    mut lines: LineReader<impl tokio::io::AsyncRead + Unpin>,
+    mut lines: LineReader<impl AsyncRead + Unpin>,
     mut writer: impl AsyncWrite + Unpin,
 ) -> Attempt<C::Report> {
     let mut user = UserInterface::default();
@@ -170,4 +199,103 @@ async fn follow<C: ToolCommand>(
     Attempt::Finished(Err(CommandError::failed(message)
         .with_cause("the server may or may not have completed the call")
         .with_hint("check whether it had an effect before you call the tool again")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
+
+    use super::*;
+    use crate::cli::tool_commands::call::CallCommand;
+    use crate::cli::tool_commands::list::ListCommand;
+
+    fn hello() -> HelloLine {
+        let (version, config) = (VERSION.to_owned(), "0".to_owned());
+        HelloLine { commands: Hello { version, config, agent: None } }
+    }
+
+    /// Hands a command over to a workbench that answers with these lines and leaves.
+    async fn begun(answers: &[&str]) -> Result<(), String> {
+        let (ours, theirs) = duplex(64 * 1024);
+        let answers: Vec<String> = answers.iter().map(|line| format!("{line}\n")).collect();
+        let answering = async move {
+            let (reader, mut writer) = split(theirs);
+            let mut lines = BufReader::new(reader).lines();
+            for answer in answers {
+                let _ = lines.next_line().await;
+                let _ = writer.write_all(answer.as_bytes()).await;
+            }
+        };
+        let (reader, writer) = split(ours);
+        let hello = hello();
+        let (begun, ()) = tokio::join!(begin(reader, writer, &hello, b"{}"), answering);
+        begun.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn command_is_handed_over_only_to_a_workbench_that_accepts_it() {
+        let old = r#"{"answer":"error","kind":"malformed","message":"unknown field"}"#;
+        for (answers, says) in [
+            (&[old][..], "doesn't run commands"),
+            (&[r#"{"declined":"busy"}"#], "busy"),
+            (&[r#""started""#], "doesn't run commands"),
+            (&["garbage"], "doesn't run commands"),
+            (&[], "has exited"),
+            (&[r#""ready""#], "has exited"),
+            (&[r#""ready""#, r#"{"declined":"unknown command"}"#], "unknown command"),
+        ] {
+            let error = begun(answers).await.unwrap_err();
+            assert!(error.contains(says), "{answers:?}: {error}");
+        }
+        assert_eq!(begun(&[r#""ready""#, r#""started""#]).await, Ok(()));
+    }
+
+    /// Follows a started command whose workbench sends this and then leaves, or else hangs.
+    async fn followed<C: ToolCommand>(text: &str, leaves: bool) -> Attempt<C::Report> {
+        let (ours, mut theirs) = duplex(64 * 1024);
+        theirs.write_all(text.as_bytes()).await.unwrap();
+        let theirs = if leaves { None } else { Some(theirs) };
+        let (reader, writer) = split(ours);
+        let done = follow::<C>(7, LineReader::new(reader, MAX_REPLY), writer).await;
+        drop(theirs);
+        done
+    }
+
+    // invariant: at-most-once
+    #[tokio::test(start_paused = true)]
+    async fn started_call_is_never_declined() {
+        for (text, leaves, says) in [
+            ("", true, "exited during the call"),
+            ("\"alive\"\n", true, "exited during the call"),
+            ("\"alive\"\n", false, "stopped responding during the call"),
+            ("garbage\n", false, "sent an invalid answer"),
+            ("{\"declined\":\"late\"}\n", false, "sent an invalid answer"),
+        ] {
+            match followed::<CallCommand>(text, leaves).await {
+                Attempt::Finished(Err(error)) => {
+                    assert!(error.to_string().contains(says), "{text}: {error}");
+                }
+                Attempt::Finished(Ok(_)) => panic!("{text}: a result"),
+                Attempt::Declined(reason) => panic!("{text}: {reason}"),
+            }
+            let list = followed::<ListCommand>(text, leaves).await;
+            assert!(matches!(list, Attempt::Declined(_)), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn report_and_error_are_the_workbenchs_own() {
+        let tool = json!({"toolbox": "a", "server": "b", "tool": "c"});
+        let report = json!({"done": {"tool": tool, "is_error": false, "answer": {"x": 1}}});
+        match followed::<CallCommand>(&format!("{report}\n"), true).await {
+            Attempt::Finished(Ok(report)) => assert_eq!(report.answer.get(), r#"{"x":1}"#),
+            _ => panic!("no report"),
+        }
+        let error = serde_json::to_string(&Reply::Failed(CommandError::failed("no"))).unwrap();
+        match followed::<CallCommand>(&format!("{error}\n"), true).await {
+            Attempt::Finished(Err(error)) => assert_eq!(error.to_string(), "error: no"),
+            _ => panic!("no error"),
+        }
+    }
 }
