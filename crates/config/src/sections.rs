@@ -1,6 +1,7 @@
 //! The sections of a native configuration file, one module each: the raw shape (which also
 //! generates the JSON Schema), its parsing, and its validation.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod category;

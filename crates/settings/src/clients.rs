@@ -18,6 +18,9 @@ pub struct ClientConfig {
     pub refreshes_tool_list: Option<bool>,
     /// Delay until a tool list reaches the model (`toolListDelayMs`).
     pub tool_list_delay: Option<Duration>,
+    /// How long the client waits for the result of a call that reports progress
+    /// (`callTimeoutMs`).
+    pub call_timeout: Option<Duration>,
     /// `true` if the client hides tools behind its own tool search (`hasToolSearch`).
     pub has_tool_search: Option<bool>,
     /// `true` if the client's model calls tools from scripts (`hasCodeMode`).

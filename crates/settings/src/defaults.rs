@@ -13,6 +13,8 @@ pub const BYTES_IN_FLIGHT: usize = 6 * (MESSAGE_BYTES + 64 * 1024);
 pub const WAIT_MS: u64 = 30_000;
 /// Enough for the user to read the question and decide.
 pub const CONFIRM_TIMEOUT_MS: u64 = 120_000;
+/// Long enough to notice a notification and read the call.
+pub const APPROVAL_TIMEOUT_MS: u64 = 300_000;
 pub const CACHE_BYTES: NonZeroU64 = NonZeroU64::new(16 * 1024 * 1024).unwrap();
 pub const AUDIT_BYTES: u64 = 64 * 1024 * 1024;
 pub const AUDIT_FILES: u32 = 4;

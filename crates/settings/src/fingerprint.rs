@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    AgentPolicy, ArgumentTest, ClientConfig, Config, ConfirmationPolicy, DriftPolicy, Isolation,
-    Launch, LockedDefinition, LockedDefinitions, LockedServer, PolicyCondition, PolicyConfig,
-    ProjectRules, RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
+    AgentPolicy, ApprovalConfig, ArgumentTest, ClientConfig, Config, ConfirmationPolicy,
+    DriftPolicy, Isolation, Launch, LockedDefinition, LockedDefinitions, LockedServer,
+    PolicyCondition, PolicyConfig, ProjectRules, RateLimits, ServerConfig, TimeWindow,
+    ToolboxConfig, UnknownAgentPolicy,
 };
 
 /// Version of the encoding.
@@ -35,6 +36,7 @@ pub fn fingerprint(config: &Config) -> String {
         config.active_toolsets,
         clients,
         encode_policy(&config.policy),
+        encode_approvals(&config.approvals),
         toolboxes,
     ]);
     let digest = Sha256::digest(encoded.to_string());
@@ -50,6 +52,7 @@ fn encode_client(name: &str, client: &ClientConfig) -> Value {
         client.name_limit,
         client.refreshes_tool_list,
         client.tool_list_delay.map(|delay| delay.as_millis().to_string()),
+        client.call_timeout.map(|timeout| timeout.as_millis().to_string()),
         client.has_tool_search,
         client.has_code_mode,
     ])
@@ -88,6 +91,11 @@ fn encode_project(project: &ProjectRules) -> Value {
         project.dangerous_tools,
         encode_rates(project.limits),
     ])
+}
+
+fn encode_approvals(approvals: &ApprovalConfig) -> Value {
+    let key = approvals.key.map(|key| key.to_string());
+    json!([approvals.first.as_str(), approvals.timeout.as_millis().to_string(), key])
 }
 
 fn encode_agent(agent: &AgentPolicy) -> Value {
@@ -208,7 +216,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Isolation, StdioLaunch, ToolMode, ToolOverride, ToolboxConfig};
+    use crate::{FirstAsked, Isolation, StdioLaunch, ToolMode, ToolOverride, ToolboxConfig};
     use mcp_workbench_names::{ServerName, ToolboxName};
 
     /// A configuration with `secret` in every field that may hold one.
@@ -245,8 +253,9 @@ mod tests {
 
     #[test]
     fn fingerprint_covers_everything_served_to_agents() {
-        let changes: [fn(&mut Config); 11] = [
+        let changes: [fn(&mut Config); 12] = [
             |config| config.policy.projects.push(ProjectRules::default()),
+            |config| config.approvals.first = FirstAsked::Operator,
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,

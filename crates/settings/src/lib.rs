@@ -10,6 +10,7 @@ use std::time::Duration;
 use mcp_workbench_names::{ServerName, ToolId, ToolboxName};
 
 pub use annotations::{ToolAnnotation, ToolAnnotations};
+pub use approvals::{ApprovalConfig, ApprovalKey, FirstAsked};
 pub use audit::{ArgumentCapture, AuditConfig, TelemetryConfig};
 pub use auth::{
     AnonymousPolicy, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
@@ -46,6 +47,7 @@ pub use secret_ref::SecretRef;
 pub use shared_store::{DEFAULT_PREFIX, SharedStoreConfig, StoreUrl};
 
 mod annotations;
+mod approvals;
 mod audit;
 mod auth;
 mod auto_reload;
@@ -93,6 +95,8 @@ pub struct Config {
     /// Assumptions about MCP clients, by client name; `*` matches any (`clients`).
     pub clients: BTreeMap<String, ClientConfig>,
     pub policy: PolicyConfig,
+    /// Approval of calls outside the client (`approvals`).
+    pub approvals: ApprovalConfig,
     /// The audit log; `None` if calls aren't recorded (`audit`).
     pub audit: Option<AuditConfig>,
     /// The export of traces (`telemetry`).
@@ -165,6 +169,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             result_cache: ResultCacheConfig::default(),
             policy: PolicyConfig::default(),
+            approvals: ApprovalConfig::default(),
             auth: None,
             shared_store: SharedStoreConfig::default(),
             drift_policy: None,

@@ -70,7 +70,7 @@ impl PolicyConfig {
 }
 
 /// The rules of a project file. They narrow the access to the servers of the user's configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProjectRules {
     /// The file, as messages name it.
     pub file: Arc<str>,

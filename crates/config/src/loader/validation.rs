@@ -98,6 +98,7 @@ pub(crate) fn validate_config(
         default_policy,
         dangerous_tools,
         require_confirmation,
+        approvals,
     } = raw;
     let has_catalog = others.is_some();
     let is_empty_on_purpose = toolboxes.as_ref().is_some_and(|toolboxes| toolboxes.0.is_empty());
@@ -141,6 +142,7 @@ pub(crate) fn validate_config(
             .map(|(name, raw)| (name.value, raw.checked()))
             .collect(),
         policy,
+        approvals: approvals.map(|raw| raw.checked(reader)).unwrap_or_default(),
         audit: audit.and_then(|raw| raw.into_checked(paths)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.location, paths.env, reader)),

@@ -33,6 +33,10 @@ section! {
         /// tools wait for it.
         "toolListDelayMs" as pub(crate) tool_list_delay_ms: Located<u64> [ranges::TOOL_LIST_DELAY_MS],
 
+        /// How long the client waits for the result of a call that reports progress, in
+        /// milliseconds. A call that waits for an approval ends before.
+        "callTimeoutMs" as pub(crate) call_timeout_ms: Located<u64> [ranges::CLIENT_CALL_TIMEOUT_MS],
+
         /// `true` if the client hides tools behind its own tool search. The workbench then asks it
         /// to always show the workbench's own tools, and offers `use_tool` with all signatures from
         /// the start, if they fit.
@@ -53,6 +57,7 @@ impl RawClient {
             name_limit: narrow_number(self.name_limit),
             refreshes_tool_list: self.refreshes_tool_list.map(|flag| flag.value),
             tool_list_delay: duration_from_millis(self.tool_list_delay_ms),
+            call_timeout: duration_from_millis(self.call_timeout_ms),
             has_tool_search: self.has_tool_search.map(|flag| flag.value),
             has_code_mode: self.has_code_mode.map(|flag| flag.value),
         }

@@ -45,6 +45,11 @@ pub(crate) const BUDGET_REQUESTS: (u64, u64) = (1, 1_000);
 /// One week. The bound keeps deadline arithmetic from overflowing.
 pub const MAX_TIMEOUT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
+/// Range of `approvals.timeoutMs`: at most an hour.
+pub(crate) const APPROVAL_TIMEOUT_MS: (u64, u64) = (1_000, 60 * 60 * 1000);
+/// Range of a client's `callTimeoutMs`.
+pub(crate) const CLIENT_CALL_TIMEOUT_MS: (u64, u64) = (1_000, MAX_TIMEOUT_MS);
+
 pub(crate) const SESSIONS: (u64, u64) = (1, 1_000_000);
 pub(crate) const SESSION_IDLE_MS: (u64, u64) = (1_000, MAX_TIMEOUT_MS);
 pub(crate) const CONNECTIONS: (u64, u64) = (1, 1_000_000);

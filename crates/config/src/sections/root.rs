@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 
+use crate::sections::approvals::RawApprovals;
 use crate::sections::audit::{RawAudit, RawTelemetry};
 use crate::sections::auth::raw::RawAuth;
 use crate::sections::clients::RawClient;
@@ -162,6 +163,10 @@ section! {
         #[schemars(extend("default" = true))]
         rule "requireConfirmation" | "require_confirmation"
             as pub(crate) require_confirmation: RawConfirmation,
+
+        /// Lets calls that need confirmation wait in a queue until an operator approves them outside
+        /// the client.
+        rule "approvals" as pub(crate) approvals: RawApprovals,
     }
 }
 

@@ -33,6 +33,7 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
         (r#""audit": {"file": "/tmp/audit"},"#, ""),
         (r#""agentPolicies": {"ann": {}},"#, ""),
         (r#""dangerousTools": ["x"],"#, ""),
+        (r#""approvals": {"askFirst": "operator"},"#, ""),
         ("", r#", "args": ["x"]"#),
         ("", r#", "env": {"X": "y"}"#),
         ("", r#", "toolFilters": ["x"]"#),

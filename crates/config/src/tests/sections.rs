@@ -132,7 +132,8 @@ fn access_control_keys_are_policy_keys() {
             "exposedPrompts",
             "defaultPolicy",
             "dangerousTools",
-            "requireConfirmation"
+            "requireConfirmation",
+            "approvals"
         ]
     );
 }
