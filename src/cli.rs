@@ -28,7 +28,7 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::builtin::{self, BuiltinServer};
-use crate::cli::access::{auth, explain, lock, policy, token, trust};
+use crate::cli::access::{approvals, auth, explain, lock, policy, token, trust};
 use crate::cli::args::{GlobalArgs, completion, help, suggestions};
 use crate::cli::configuring::{add, catalog, check, remove, tailor};
 use crate::cli::monitoring::{dashboard, logs, ps, stats, top};
@@ -93,6 +93,7 @@ enum Command {
     Task(task::Args),
     Skill(skill::Args),
     Token(token::Args),
+    Approvals(approvals::Args),
     Auth(auth::Args),
     Explain(explain::Args),
     Trust(trust::Args),
@@ -259,6 +260,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Skill(args) => skill::run(&global, &args),
         Command::Catalog(args) => catalog::run(&global, &args),
         Command::Token(args) => token::run(&args),
+        Command::Approvals(args) => approvals::run(&global, &args),
         Command::Auth(args) => auth::run(&global, &args),
         Command::Explain(args) => explain::run(&global, &args),
         Command::Trust(args) => trust::run(&global, &args),

@@ -77,6 +77,7 @@ where
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
+    let has_http = over_http.is_some();
     let (address, draining, certificates) = over_http
         .map_or((None, None, None), |it| (it.endpoint_url, Some(it.draining), it.certificates));
     let source = match &certificates {
@@ -105,7 +106,11 @@ where
     let admin = AdminApi::new(Arc::clone(&gateways), caller, papers);
     let closing = CancellationToken::new();
     let running = TaskTracker::new();
+    if has_http {
+        gateways.approvals().open_http();
+    }
     if let Some(socket) = socket {
+        gateways.approvals().open_socket();
         let service = CommandService {
             handler: commands.handler,
             running: running.clone(),

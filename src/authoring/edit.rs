@@ -1,4 +1,4 @@
-//! Adds a server to the text of a configuration, or removes one. All other bytes stay the same,
+//! Adds a server to the text of a configuration, removes one, or sets a text. All other bytes stay the same,
 //! comments included.
 //!
 //! This module finds the object to change, and `object_editor` edits its text. Every edit is
@@ -325,6 +325,22 @@ fn insert_value(whole: &mut Value, path: &[&str], value: Value, description: Opt
         Some(inner) if !rest.is_empty() => insert_value(inner, rest, value, description),
         _ => _ = members.insert((*key).to_owned(), nested(rest, value, description)),
     }
+}
+
+/// Sets the member at `path` to a text, replacing another value.
+pub fn set_text(source: ConfigText<'_>, path: &[&str], value: &str) -> Result<String, EditError> {
+    let (mark, text) = split_bom(source.text);
+    let mut wanted = Value::from(read(source, text)?);
+    let (_, above) = path.split_last().ok_or(EditError::RoundTripFailed)?;
+    let above: Vec<String> = above.iter().map(|key| format!("/{key}")).collect();
+    let is_there = wanted.pointer(&above.concat()).is_some();
+    let text = if is_there { take_out(text, path)? } else { text.to_owned() };
+    let tree = document::parse_jsonc(&text).map_err(|_| EditError::RoundTripFailed)?;
+    let value = Value::from(value);
+    let after = insert(&text, &Node::root(&tree), path, value.clone(), None)?;
+    insert_value(&mut wanted, path, value, None);
+    check(source, &after, &wanted)?;
+    Ok(format!("{mark}{after}"))
 }
 
 /// Removes the key at `path` from the text, including all duplicates.

@@ -1,6 +1,7 @@
-//! `auth`, `token`, `policy`, `explain`, `trust` and `lock`, and the lock file.
+//! `approvals`, `auth`, `token`, `policy`, `explain`, `trust` and `lock`, and the lock file.
 
 pub(crate) mod access_diff;
+pub(crate) mod approvals;
 pub(crate) mod auth;
 pub(crate) mod explain;
 pub(crate) mod lock;

@@ -1,5 +1,6 @@
 //! Servers and running workbenches, as commands use them.
 
+pub(crate) mod approval_key;
 pub(crate) mod background_service;
 pub(crate) mod cached_listings;
 pub(crate) mod login_summary;
@@ -13,3 +14,4 @@ pub(crate) mod system_keyring;
 pub(crate) mod tool_target;
 pub(crate) mod trial_run;
 pub(crate) mod value_sources;
+pub(crate) mod waiting_calls;

@@ -2,6 +2,7 @@
 
 pub(crate) mod admin_config;
 pub(crate) mod connect;
+mod desktop_notification;
 pub(crate) mod expose;
 pub(crate) mod otlp;
 pub(crate) mod reload;

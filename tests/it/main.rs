@@ -12,6 +12,7 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
+mod approvals;
 mod apps;
 mod arguments;
 mod audit;

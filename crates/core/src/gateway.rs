@@ -9,6 +9,7 @@
 //! legacy clients use modern servers that ask for input.
 
 mod access;
+mod approvals;
 mod argument_hints;
 mod call_limits;
 mod call_path;
@@ -56,6 +57,7 @@ pub use crate::backend::{
     QuotaRegistry, ServerRequest, StartPriority, SubscriptionLimitError, may_require_input,
 };
 pub use crate::gateway::access::AccessControl;
+pub use crate::gateway::approvals::{AnswerError, ApprovalQueue, PendingCall};
 pub use crate::gateway::call_path::CallPath;
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::components::Gateway;
@@ -68,7 +70,7 @@ pub use crate::gateway::open_toolbox::OpenedToolbox;
 pub use crate::gateway::operator::{SignInPage, SignedInPage};
 pub use crate::gateway::progress::heartbeat;
 pub use crate::gateway::registry::{GatewayLimitError, GatewayRegistry};
-pub use crate::gateway::request_context::RequestContext;
+pub use crate::gateway::request_context::{ApprovalTerms, RequestContext};
 pub use crate::gateway::request_target::RequestTarget;
 pub use crate::gateway::scope::{GatewayScope, is_own_extension};
 pub use crate::gateway::search::Search;

@@ -44,9 +44,9 @@ pub mod stats;
 pub use crate::telemetry::audit::AuditLog;
 pub use crate::telemetry::context::{CallContext, CallStart};
 pub use crate::telemetry::event::{
-    AccessDenial, AccessDenialReason, CertificateExpiry, ClientSummary, DriftEvent, Event,
-    EventKinds, LimitReached, LlmContext, ReadContext, ServerContext, ServerStopReason,
-    SessionContext, SignInChange, SignInContext,
+    AccessDenial, AccessDenialReason, ApprovalContext, ApprovalOutcome, Approver,
+    CertificateExpiry, ClientSummary, DriftEvent, Event, EventKinds, LimitReached, LlmContext,
+    ReadContext, ServerContext, ServerStopReason, SessionContext, SignInChange, SignInContext,
 };
 pub use crate::telemetry::event_bus::{EventBus, EventListener};
 pub use crate::telemetry::guard::CallGuard;

@@ -1,6 +1,7 @@
 // Entry point of the dashboard: application state, navigation, event handlers and dialogs.
 
 import { by_id, fill, h } from "./dom.js";
+import * as approvals from "./approvals.js";
 import * as configuration from "./configuration.js";
 import * as client from "./client.js";
 import * as overview from "./overview.js";
@@ -19,17 +20,19 @@ const known = {
   /** The id of the selected workbench. */
   chosen: null,
   may_act: false,
+  /** True if approvals need the passphrase of the approval key. */
+  asks_passphrase: false,
   status: { is_live: false },
 };
 
 const current = () => known.workbenches.find(({ id }) => id === known.chosen) ?? null;
 
-function ask(what, args) {
+function ask(what, args, approval) {
   const workbench = current();
   if (!workbench) {
     return Promise.reject(new Error("no running workbench"));
   }
-  return client.ask(workbench.id, what, args).catch((error) => {
+  return client.ask(workbench.id, what, args, approval).catch((error) => {
     if (error.status === 401) {
       ask_for_token(error.message);
     }
@@ -131,9 +134,10 @@ function draw_notice(workbench) {
 
 // Server events
 
-function on_view({ mayAct, workbenches }) {
+function on_view({ mayAct, asksPassphrase, workbenches }) {
   const before = current();
   known.may_act = mayAct;
+  known.asks_passphrase = asksPassphrase;
   known.workbenches = workbenches.map((view) => ({ id: view.pid, view }));
   if (!current()) {
     known.chosen = known.workbenches[0]?.id ?? null;
@@ -145,6 +149,7 @@ function on_view({ mayAct, workbenches }) {
   } else if (before && after) {
     report_failures(before.view, after.view);
   }
+  load_approvals();
   draw_soon();
 }
 
@@ -212,6 +217,41 @@ async function search() {
     return;
   }
   await load({ ask: "search", query }, "hits", (answer) => by_id("query").value.trim() === query && tools.draw_hits(query, answer));
+}
+
+// Approvals
+
+function load_approvals() {
+  if (known.may_act && current()?.view.approvals > 0) {
+    approvals.load(ask).catch((error) => say(error.message, true));
+  } else {
+    approvals.clear();
+  }
+}
+
+async function answer(id, approve, approval) {
+  try {
+    await ask({ ask: "answer", id, approve }, undefined, approval);
+    say(approve ? "approved" : "denied");
+  } catch (error) {
+    say(error.message, true);
+  }
+  load_approvals();
+}
+
+/** The call in the dialog. */
+let approving = null;
+
+function ask_approval(id) {
+  approving = approvals.find(id);
+  if (!approving) {
+    return;
+  }
+  const { agent, toolbox, server, tool, arguments: given } = approving;
+  by_id("passphrase-call").textContent = `${agent ?? "An agent without a name"}\n${toolbox} / ${server} / ${tool}\n${given}`;
+  by_id("passphrase").value = "";
+  by_id("passphrase-box").hidden = !known.asks_passphrase;
+  by_id("passphrase-dialog").showModal();
 }
 
 // Actions
@@ -327,8 +367,12 @@ document.addEventListener("click", (event) => {
   if (!pressed) {
     return;
   }
-  const { act: what, fold: key, tool, tools: of, token, reconnect: again } = pressed.dataset;
-  if (what) {
+  const { act: what, fold: key, tool, tools: of, token, reconnect: again, approve, deny } = pressed.dataset;
+  if (approve) {
+    ask_approval(approve);
+  } else if (deny) {
+    answer(deny, false);
+  } else if (what) {
     act(pressed);
   } else if (key) {
     toggle(key);
@@ -340,6 +384,8 @@ document.addEventListener("click", (event) => {
     reconnect();
   } else if (token !== undefined || pressed.id === "token-button") {
     ask_for_token();
+  } else if (pressed.id === "passphrase-cancel") {
+    by_id("passphrase-dialog").close();
   } else if (pressed.id === "token-cancel") {
     by_id("token-dialog").close();
   } else if (pressed.id === "token-forget") {
@@ -358,6 +404,7 @@ document.addEventListener("change", (event) => {
   if (event.target.id === "choose") {
     known.chosen = known.workbenches.find(({ id }) => String(id) === event.target.value)?.id ?? null;
     calls.forget();
+    approvals.clear();
     load_part();
     draw_soon();
   }
@@ -368,6 +415,11 @@ by_id("token-form").addEventListener("submit", (event) => {
   if (text) {
     use_token(text);
   }
+});
+by_id("passphrase-form").addEventListener("submit", () => {
+  const passphrase = by_id("passphrase").value;
+  by_id("passphrase").value = "";
+  answer(approving.id, true, known.asks_passphrase ? { call: approving, passphrase } : undefined);
 });
 by_id("search").addEventListener("submit", (event) => {
   event.preventDefault();

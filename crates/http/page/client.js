@@ -53,9 +53,9 @@ export class FetchError extends Error {
 
 /**
  * Sends a request to a workbench. `args` is the JSON text of a call's arguments. Numbers that JavaScript can't
- * represent exactly arrive as `RawNumber`.
+ * represent exactly arrive as `RawNumber`. `approval` is the call that the user approves, with the passphrase.
  */
-export async function ask(workbench, what, args) {
+export async function ask(workbench, what, args, approval) {
   const said = write(what);
   const question = args === undefined ? said : `${said.slice(0, -1)},"arguments":${args}}`;
   let response;
@@ -63,7 +63,7 @@ export async function ask(workbench, what, args) {
     response = await fetch("page/ask", {
       method: "POST",
       headers: headers({ "Content-Type": "application/json" }),
-      body: `{"to":${JSON.stringify(workbench)},"ask":${question}}`,
+      body: `{"to":${JSON.stringify(workbench)},"ask":${question}${approval ? `,"approval":${JSON.stringify(approval)}` : ""}}`,
       cache: "no-store",
       credentials: "omit",
     });

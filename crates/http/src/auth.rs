@@ -42,7 +42,7 @@ use mcp_workbench_serve::frontend::AppState;
 use mcp_workbench_settings::{AnonymousPolicy, AuthConfig, Config, TokenConfig, token_digest};
 use mcp_workbench_wire::code::INVALID_REQUEST;
 
-pub(crate) use crate::auth::admin_access::AccessLevel;
+pub(crate) use crate::auth::admin_access::{AccessLevel, AdminAccess};
 pub(crate) use crate::auth::credential_lifetime::CredentialLifetime;
 
 /// Agents whose first request is logged.

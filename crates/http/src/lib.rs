@@ -62,7 +62,7 @@ use mcp_workbench_core::gateway::CALLBACK_PATH;
 use mcp_workbench_serve::frontend::AppState;
 
 pub use crate::admin_page::standalone::serve_page;
-pub use crate::admin_page::workbenches::AdminBackend;
+pub use crate::admin_page::workbenches::{AdminBackend, PageApproval, PageSender};
 pub use crate::auth::DefaultAccess;
 pub use crate::drain::{DrainControl, DrainTimeouts};
 pub use crate::paths::ENDPOINT;

@@ -5,7 +5,9 @@
 //! [`AdminApi`] reads status and controls servers through every gateway; it searches and calls
 //! tools as one caller.
 
+mod admin_origin;
 mod api;
+mod approval_statement;
 mod audit_usage;
 mod config_source;
 mod protocol;
@@ -14,7 +16,9 @@ mod status;
 mod status_collector;
 mod tool_calls;
 
+pub use crate::admin::admin_origin::AdminOrigin;
 pub use crate::admin::api::AdminApi;
+pub use crate::admin::approval_statement::approval_statement;
 pub use crate::admin::config_source::{ConfigSource, FindingsFn, PatchFn, UnusedServerTools};
 pub use crate::admin::protocol::{
     AdminError, AdminErrorKind, AdminRequest, AdminResponse, AdminSearchHit, ConfigFinding,

@@ -41,7 +41,7 @@ const GROUPS: &[CommandGroup] = &[
     },
     CommandGroup {
         name: "Control access",
-        commands: &["auth", "token", "policy", "explain", "trust", "lock"],
+        commands: &["auth", "token", "policy", "explain", "trust", "lock", "approvals"],
         is_brief: true,
     },
     CommandGroup {

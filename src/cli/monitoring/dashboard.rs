@@ -16,9 +16,11 @@ use crate::app;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::block_on;
+use crate::cli::servers::approval_key::PassphraseKey;
+use crate::cli::servers::waiting_calls::read_queue;
 use crate::cli::tokens::random_token;
 use mcp_workbench_core::telemetry::process_registry;
-use mcp_workbench_http::{AdminBackend, serve_page};
+use mcp_workbench_http::{AdminBackend, PageApproval, PageSender, serve_page};
 use mcp_workbench_os::connect_locally;
 use mcp_workbench_serve::admin::{
     AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus,
@@ -92,6 +94,8 @@ impl LocalWorkbenches {
 }
 
 impl AdminBackend for LocalWorkbenches {
+    const ASKS_PASSPHRASE: bool = true;
+
     async fn statuses(&self) -> Vec<WorkbenchStatus> {
         let mut looks = JoinSet::new();
         for (_, socket) in self.sockets().await {
@@ -108,10 +112,19 @@ impl AdminBackend for LocalWorkbenches {
         views
     }
 
-    async fn handle(&self, pid: u32, question: AdminRequest) -> Vec<u8> {
+    async fn handle(&self, pid: u32, question: AdminRequest, sender: PageSender) -> Vec<u8> {
         let Some(socket) = self.sockets().await.remove(&pid) else {
             let message = format!("process {pid} is not running, or was started with `--unlisted`");
             return refused(AdminErrorKind::Unknown, message);
+        };
+        let question = match question {
+            AdminRequest::Answer { id, approve: true, signature: None } => {
+                match sign(pid, socket.clone(), id, sender.approval).await {
+                    Ok(signed) => signed,
+                    Err(message) => return refused(AdminErrorKind::NotAllowed, message),
+                }
+            }
+            other => other,
         };
         match timeout(ACTION_TIMEOUT, ask(socket, &question)).await {
             Ok(Ok(answer)) => answer,
@@ -123,6 +136,29 @@ impl AdminBackend for LocalWorkbenches {
             }
         }
     }
+}
+
+/// Signs the approval of a call as the page has shown it: the process at the other end of the socket
+/// may have shown another one. The passphrase doesn't leave this process.
+async fn sign(
+    pid: u32,
+    socket: PathBuf,
+    id: String,
+    approval: Option<PageApproval>,
+) -> Result<AdminRequest, String> {
+    let PageApproval { call, passphrase } =
+        approval.ok_or("enter the passphrase of the approval key")?;
+    let queue = read_queue(pid, socket).await.map_err(|error| format!("process {pid}: {error}"))?;
+    let key = queue.key.ok_or(
+        "this workbench started without an approval key: run `mcp-workbench approvals key` once, \
+         then restart it",
+    )?;
+    let signature = spawn_blocking(move || {
+        PassphraseKey::unlock(&passphrase, &key).map(|key| key.approve(&call))
+    });
+    let signature = signature.await.map_err(|error| error.to_string())?;
+    let signature = signature.map_err(|error| error.message().to_owned())?;
+    Ok(AdminRequest::Answer { id, approve: true, signature: Some(signature) })
 }
 
 fn refused(why: AdminErrorKind, message: String) -> Vec<u8> {

@@ -100,6 +100,9 @@ async fn watch(
                 Some(UserCommand::Act(action)) => {
                     drop(tasks.spawn(connection::act(action, told.clone())));
                 }
+                Some(UserCommand::ShowApprovals(workbenches)) => {
+                    drop(tasks.spawn(connection::show_approvals(workbenches, told.clone())));
+                }
                 None => {}
             }
             next = heard.try_recv().ok();

@@ -51,6 +51,10 @@ impl CommandError {
         }
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The first line of the text is the message, the others are causes.
     pub(crate) fn from_text(text: &str) -> Self {
         let (message, causes) = text.split_once('\n').unwrap_or((text, ""));

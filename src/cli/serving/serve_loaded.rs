@@ -17,6 +17,7 @@ use crate::cli::gateways::pool_options;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::{PROGRAM_NAME, block_on, block_on_workers};
 use crate::cli::serving::admin_config::admin_config;
+use crate::cli::serving::desktop_notification::DesktopNotifier;
 use crate::cli::serving::otlp::{SERVICE_NAME, otlp_endpoint};
 use crate::cli::serving::reload_source::{
     self, AUTH_HINT, open_access_reason, override_tls_files, reject_broken, reject_open_access,
@@ -228,6 +229,9 @@ fn options(
         };
         // Serving continues if these files can't be written.
         observer = observer.with_process_registry(files, record);
+    }
+    if let Some(notifier) = DesktopNotifier::new().filter(|_| config.approvals.notifies) {
+        observer = observer.with_listener(Arc::new(notifier));
     }
     let observer = observer.with_listener(Arc::new(settling.clone()));
     Ok(PoolOptions { observer: Arc::new(observer), ..options })

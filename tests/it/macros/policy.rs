@@ -1,9 +1,11 @@
 //! Policy applies to every step; a macro with a forbidden step doesn't exist for the agent.
 
 use pretty_assertions::assert_eq;
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::cli_top::Desk;
+use crate::approvals::ask_page;
 use crate::macros::{bench, in_box};
 use crate::support::{Agent, TestEnvironment, fake};
 
@@ -190,12 +192,14 @@ fn dashboard_confirms_only_the_question_that_it_showed() {
     let schema = json!({"type": "object", "properties": {"what": {"type": "string"}}});
     let mut fine = in_box(steps);
     fine["inputSchema"] = schema;
+    let token = "an-operator-token-0123456789";
+    let sha256 = hex::encode(Sha256::digest(token.as_bytes()));
     let bench = bench("proxy", json!({"fine": fine}))
         .set("dangerousTools", json!(["macros:fine", "two:echo"]))
+        .set("auth", json!({"anonymous": true, "operators": [{"agent": "me", "sha256": sha256}]}))
         .set("audit", json!({"file": "audit.jsonl"}));
-    let agent = bench.agent().begin(false, json!({}));
-    agent.tools();
-    let mut admin = Desk::new(&bench);
+    let (program, http) = bench.http();
+    let ask = |ask: &Value| ask_page(http, program.0.pid(), token, ask).1;
     let call = |what: &str, confirmed: Value| {
         json!({"ask": "call", "toolbox": "box", "server": "macros", "tool": "fine",
             "arguments": {"what": what}, "confirmed": confirmed})
@@ -204,30 +208,33 @@ fn dashboard_confirms_only_the_question_that_it_showed() {
         assert_eq!(answer["answer"], "confirm", "{answer}");
         (answer["question"].as_str().unwrap().to_owned(), answer["id"].clone())
     };
-    let (question, first) = asked(&admin.ask(&call("keys", Value::Null)));
+    let (question, first) = asked(&ask(&call("keys", Value::Null)));
     assert!(question.contains("the tool `fine`") && question.contains("keys"), "{question}");
     // The id belongs to this call with these arguments.
     for refused in
         [call("others", first.clone()), call("keys", json!("0")), call("keys", json!(""))]
     {
-        let answer = admin.ask(&refused);
+        let answer = ask(&refused);
         assert_eq!((&answer["answer"], &answer["kind"]), (&json!("error"), &json!("notAllowed")));
     }
     // The dangerous step asks again, with its own arguments.
-    let (question, second) = asked(&admin.ask(&call("keys", first.clone())));
+    let (question, second) = asked(&ask(&call("keys", first.clone())));
     assert!(question.contains("the tool `echo` of server `two`"), "{question}");
     assert!(question.contains(r#"{"key":"keys"}"#), "{question}");
-    assert_eq!(admin.ask(&call("keys", first))["kind"], "notAllowed", "an id is valid once");
+    assert_eq!(ask(&call("keys", first))["kind"], "notAllowed", "an id is valid once");
     // Another connection continues the same run; the first step doesn't run again.
-    let answer = Desk::new(&bench).ask(&call("keys", second.clone()));
+    let answer = ask(&call("keys", second.clone()));
     assert_eq!(answer["answer"], "called", "{answer}");
     assert!(answer["result"].to_string().contains("keys"), "{answer}");
-    assert_eq!(admin.ask(&call("keys", second))["kind"], "notAllowed");
-    agent.close_stdin();
-    agent.wait_end();
+    assert_eq!(ask(&call("keys", second))["kind"], "notAllowed");
+    program.0.signal(Signal::TERM);
+    program.0.wait_end();
     let audit = std::fs::read_to_string(bench.path("audit.jsonl")).expect("an audit");
-    let ran = |tool: &str| audit.lines().filter(|line| line.contains(tool)).count();
+    let calls = || audit.lines().filter(|line| line.contains(r#""kind":"call""#));
+    let ran = |tool: &str| calls().filter(|line| line.contains(tool)).count();
     assert_eq!((ran(r#""tool":"echo""#), ran(r#""tool":"fine""#)), (2, 1), "{audit}");
+    let by = r#""outcome":"approved","by":"operator","operator":"me""#;
+    assert_eq!(audit.matches(by).count(), 2, "{audit}");
 }
 
 #[test]

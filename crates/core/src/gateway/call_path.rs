@@ -9,10 +9,10 @@ use tracing::Instrument;
 
 use crate::backend::{self, AgentHandle, RpcOutcome, StartPriority};
 use crate::gateway::access::{AccessControl, check_conditions, check_open};
+use crate::gateway::approvals::ApprovalQueue;
 use crate::gateway::call_limits::GatewayLimiters;
 use crate::gateway::caller::Caller;
-use crate::gateway::confirmation;
-use crate::gateway::confirmation::message::confirmation_message;
+use crate::gateway::confirmation::Confirmation;
 use crate::gateway::error::{CallError, server_error};
 use crate::gateway::failure_reason::{failure_reason, text_of_error, text_of_outcome};
 use crate::gateway::input_required::{self, InputRequired};
@@ -72,6 +72,7 @@ pub struct CallPath {
     pub(crate) sign_ins: Arc<SignIns>,
     pub(crate) models: Arc<Models>,
     pub(crate) tasks: Arc<TaskRegistry>,
+    pub(crate) approvals: Arc<ApprovalQueue>,
     pub(crate) instrumentation: Arc<Instrumentation>,
 }
 
@@ -330,10 +331,17 @@ impl CallPath {
         context: &RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
-        let agent = context.caller.agent.as_ref();
-        let message = confirmation_message(agent, tool, concern, arguments, self.models.secrets());
-        let confirm_timeout = self.scope.config.limits.confirm_timeout;
-        let confirmed = confirmation::ask(message, confirm_timeout, context).await;
+        let config = &self.scope.config;
+        let asking = Confirmation {
+            tool,
+            concern,
+            arguments,
+            secrets: self.models.secrets(),
+            timeout: config.limits.confirm_timeout,
+            observer: self.servers.pool.observer(),
+        };
+        let queue = Some(&*self.approvals).filter(|queue| queue.is_open(config));
+        let confirmed = asking.obtain(queue, &config.approvals, context).await;
         call.end.is_confirmed = confirmed.is_ok();
         confirmed.map_err(|why| {
             call.end.stop_reason = Some(CallStopReason::Confirmation);

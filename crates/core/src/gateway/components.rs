@@ -75,6 +75,7 @@ impl Gateway {
             sign_ins: Arc::clone(&sign_ins),
             models: Arc::clone(&models),
             tasks: Arc::clone(&tasks),
+            approvals: Arc::clone(&common.approvals),
             instrumentation,
         };
         Self { scope, servers, views, startup, models, search, sign_ins, tasks, results, calls }

@@ -1,7 +1,7 @@
 //! User confirmation of calls.
 //!
-//! The gateway elicits the confirmation before it sends anything to the server. Only the action
-//! `accept` confirms a call.
+//! The gateway elicits the confirmation before it sends anything to the server, or has the call wait
+//! in the approval queue. Only the action `accept` confirms a call in the client.
 
 pub(crate) mod message;
 
@@ -11,9 +11,16 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
+use crate::gateway::approvals::{ApprovalFailure, ApprovalQuestion, ApprovalQueue};
+use crate::gateway::confirmation::message::confirmation_message;
 use crate::gateway::progress::with_heartbeat;
 use crate::gateway::request_context::RequestContext;
 use crate::policy::RiskReason;
+use crate::telemetry::{
+    ApprovalContext, ApprovalOutcome, Approver, Event, QuotaOwner, Redactor, Telemetry,
+};
+use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::{ApprovalConfig, FirstAsked};
 use mcp_workbench_wire::json::RawJson;
 
 const METHOD: &str = "elicitation/create";
@@ -27,25 +34,98 @@ pub(crate) enum ConfirmationError {
     Cancelled,
     TimedOut(Duration),
     Unsupported,
+    /// An operator denied the call in the approval queue.
+    Denied,
+    /// No approval arrived within this time.
+    Expired(Duration),
+    /// Too many calls wait for an approval.
+    QueueFull,
     /// The client returned an error or an invalid result.
     Failed,
 }
 
-/// Asks the user to confirm a call. An `Err` is the reason why the call can't be displayed.
-pub(crate) async fn ask(
-    message: Result<String, String>,
-    patience: Duration,
-    context: &RequestContext<'_>,
-) -> Result<(), ConfirmationError> {
-    let asking = async {
-        let message = message.map_err(ConfirmationError::NotShown)?;
-        match context.events {
-            Some(events) => elicit(events, &form(&message), patience).await,
-            None => Err(ConfirmationError::Unsupported),
+/// A call that needs a confirmation.
+pub(crate) struct Confirmation<'a> {
+    pub(crate) tool: &'a ToolId,
+    pub(crate) concern: RiskReason,
+    /// As the agent gave them.
+    pub(crate) arguments: Option<&'a RawJson>,
+    pub(crate) secrets: &'a Redactor,
+    /// How long the client's user can take to answer.
+    pub(crate) timeout: Duration,
+    pub(crate) observer: &'a Telemetry,
+}
+
+impl Confirmation<'_> {
+    /// Asks the user of the client, or the approval queue, as the configuration says. `queue` is
+    /// `None` if no one could answer.
+    pub(crate) async fn obtain(
+        &self,
+        queue: Option<&ApprovalQueue>,
+        config: &ApprovalConfig,
+        context: &RequestContext<'_>,
+    ) -> Result<(), ConfirmationError> {
+        let Some((queue, terms)) = queue.zip(context.approval) else {
+            return self.ask_client(context).await;
+        };
+        if config.first == FirstAsked::Client {
+            match self.ask_client(context).await {
+                Err(ConfirmationError::Unsupported) => {}
+                answered => return answered,
+            }
         }
-    };
-    let waiting = || "waiting for the user to confirm the call".to_owned();
-    with_heartbeat(waiting, context, asking).await
+        let asked = ApprovalQuestion {
+            agent: context.caller.agent.as_ref(),
+            client: terms.client,
+            session: context.agent.id.number(),
+            owner: context.agent.purse().map_or(QuotaOwner::Local, |quota| quota.payer().clone()),
+            tool: self.tool,
+            concern: self.concern,
+            arguments: self.arguments,
+            secrets: self.secrets,
+            timeout: config.timeout,
+            client_deadline: terms.deadline,
+        };
+        let waiting = || "waiting for an approval of the call".to_owned();
+        let approved = with_heartbeat(waiting, context, queue.wait(&asked)).await;
+        approved.map_err(|failure| match failure {
+            ApprovalFailure::NotShown(why) => ConfirmationError::NotShown(why),
+            ApprovalFailure::Full => ConfirmationError::QueueFull,
+            ApprovalFailure::Denied => ConfirmationError::Denied,
+            ApprovalFailure::Expired(patience) => ConfirmationError::Expired(patience),
+        })
+    }
+
+    /// Asks the user of the client, and reports the answer.
+    async fn ask_client(&self, context: &RequestContext<'_>) -> Result<(), ConfirmationError> {
+        let began = Instant::now();
+        let agent = context.caller.agent.as_ref();
+        let asking = async {
+            let message =
+                confirmation_message(agent, self.tool, self.concern, self.arguments, self.secrets);
+            let message = message.map_err(ConfirmationError::NotShown)?;
+            match context.events {
+                Some(events) => elicit(events, &form(&message), self.timeout).await,
+                None => Err(ConfirmationError::Unsupported),
+            }
+        };
+        let waiting = || "waiting for the user to confirm the call".to_owned();
+        let answered = with_heartbeat(waiting, context, asking).await;
+        let by = context.operator.cloned().map_or(Approver::Client, Approver::Operator);
+        let (outcome, by) = match &answered {
+            Ok(()) => (ApprovalOutcome::Approved, Some(&by)),
+            Err(ConfirmationError::Declined | ConfirmationError::Cancelled) => {
+                (ApprovalOutcome::Denied, Some(&by))
+            }
+            Err(ConfirmationError::TimedOut(_)) => (ApprovalOutcome::Expired, None),
+            // There was no answer, as the call's own record shows.
+            Err(_) => return answered,
+        };
+        let (session, tool, waited) = (context.agent.id.number(), self.tool, began.elapsed());
+        let call = ApprovalContext { id: "", agent, session, tool, waited };
+        self.observer.bus().emit(Event::ApprovalEnded(&call, outcome, by));
+        answered
+    }
 }
 
 /// A form without fields, which the user can only accept, decline or cancel.
@@ -116,8 +196,20 @@ impl ConfirmationError {
             ),
             Self::Unsupported => (
                 format!("the user must confirm it because {concern}, but this client cannot ask"),
-                "tell the user to use a client that supports elicitation, or to change \
-                 `dangerousTools` or `requireConfirmation`",
+                "tell the user to use a client that supports elicitation, to set up approvals with \
+                 `mcp-workbench approvals key`, or to change `dangerousTools` or \
+                 `requireConfirmation`",
+            ),
+            Self::Denied => {
+                ("the user denied the call".to_owned(), "do not retry unless the user asks for it")
+            }
+            Self::Expired(patience) => (
+                format!("it was not approved within {} s", patience.as_secs_f32().round()),
+                "ask the user to run `mcp-workbench approvals --watch`, then call it again",
+            ),
+            Self::QueueFull => (
+                "too many calls already wait for an approval".to_owned(),
+                "wait until the user has answered the others",
             ),
             Self::Failed => (
                 format!(

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{
     AgentId, Backend, ClientCapabilities, MemoryPools, Pool, PoolOptions, QuotaRegistry,
 };
+use crate::gateway::approvals::ApprovalQueue;
 use crate::gateway::caller::Caller;
 use crate::gateway::clock::Clock;
 use crate::gateway::components::Gateway;
@@ -153,6 +154,7 @@ impl GatewayRegistry {
             ..options
         };
         let quotas = QuotaRegistry::new(&options.observer, bytes);
+        let approvals = ApprovalQueue::new(Arc::clone(&options.observer), config.approvals.key);
         let pool = Arc::new(Pool::new(options));
         pool.learn_config(&config);
         Self {
@@ -163,6 +165,7 @@ impl GatewayRegistry {
                 stores: ResponseCaches::default(),
                 store,
                 embeddings: EmbeddingModels::default(),
+                approvals: Arc::new(approvals),
             },
             tasks: tasks.clone(),
             state: Mutex::new(RegistryState {
@@ -305,6 +308,11 @@ impl GatewayRegistry {
 
     pub(crate) fn eager_backends(&self) -> Vec<(ServerRef, Backend)> {
         self.state(|state| state.kept.as_ref().map(EagerServers::links).unwrap_or_default())
+    }
+
+    /// Returns the calls that wait for an approval outside the client.
+    pub fn approvals(&self) -> &ApprovalQueue {
+        &self.common.approvals
     }
 
     pub fn tasks(&self) -> &TaskTracker {

@@ -2,10 +2,22 @@
 
 use std::sync::atomic::AtomicBool;
 
+use tokio::time::Instant;
+
 use crate::backend::{AgentHandle, LogLevel, events};
 use crate::gateway::caller::Caller;
 use crate::state::SessionKey;
+use mcp_workbench_names::AgentName;
 use mcp_workbench_wire::json::Member;
+
+/// How a call of a request may wait for an approval.
+#[derive(Clone, Copy)]
+pub struct ApprovalTerms<'a> {
+    /// The name that the client program reports; empty if it reports none.
+    pub client: &'a str,
+    /// When the client stops waiting for the response, if it does.
+    pub deadline: Option<Instant>,
+}
 
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
@@ -29,6 +41,10 @@ pub struct RequestContext<'a> {
     pub wants_progress: bool,
     /// Set when the request is sent to the server.
     pub sent_flag: Option<&'a AtomicBool>,
+    /// The operator who answers the workbench's questions, instead of the user of a client.
+    pub operator: Option<&'a AgentName>,
+    /// `None` if calls can't wait for an approval.
+    pub approval: Option<ApprovalTerms<'a>>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -46,6 +62,8 @@ impl<'a> RequestContext<'a> {
             events: None,
             wants_progress: false,
             sent_flag: None,
+            operator: None,
+            approval: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::Pool;
+use crate::gateway::approvals::ApprovalQueue;
 use crate::gateway::embedding::EmbeddingModels;
 use crate::gateway::limits::Limiters;
 use crate::gateway::response_cache::ResponseCaches;
@@ -14,4 +15,5 @@ pub(crate) struct SharedServices {
     pub(crate) stores: ResponseCaches,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) embeddings: EmbeddingModels,
+    pub(crate) approvals: Arc<ApprovalQueue>,
 }

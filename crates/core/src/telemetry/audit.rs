@@ -24,7 +24,8 @@ use crate::telemetry::queue::{AuditMessage, AuditQueue};
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::record::definitions::{ChangeRecord, DriftRecord};
 use crate::telemetry::record::{
-    AuditEncoder, CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
+    ApprovalRecord, AuditEncoder, CertificateRecord, LlmRecord, ReadRecord, ReloadRecord,
+    SignInRecord,
 };
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause, RejectionCounter};
@@ -177,6 +178,7 @@ impl EventListener for AuditLog {
             .union(EventKinds::DENIALS)
             .union(EventKinds::READS)
             .union(EventKinds::SIGN_INS)
+            .union(EventKinds::APPROVALS)
             .union(EventKinds::PROGRAM);
         calls.union(EventKinds::LLM_REQUESTS).union(others)
     }
@@ -233,6 +235,10 @@ impl EventListener for AuditLog {
             Event::ReadEnded(read, end) => self.put(AuditMessage::Read(ReadRecord::new(read, end))),
             Event::SignIn(login, change) => {
                 self.put(AuditMessage::SignIn(SignInRecord::new(login, change)));
+            }
+            Event::ApprovalEnded(call, outcome, by) => {
+                let record = ApprovalRecord::new(call, outcome, by);
+                self.put(AuditMessage::Approval(Box::new(record)));
             }
             Event::Reloaded { changes, difference } => {
                 self.reload("applied", [changes, difference, ""]);
@@ -356,6 +362,7 @@ impl AuditWriter {
                 AuditMessage::Read(read) => self.scribe.read(&mut lines, &read),
                 AuditMessage::SignIn(login) => self.scribe.sign_in(&mut lines, &login),
                 AuditMessage::Reload(reload) => self.scribe.reload(&mut lines, &reload),
+                AuditMessage::Approval(record) => self.scribe.approval(&mut lines, &record),
                 AuditMessage::Certificates(read) => self.scribe.certificates(&mut lines, &read),
             }
             records += 1;

@@ -13,7 +13,7 @@ use crate::telemetry::context::CallContext;
 use crate::telemetry::llm_outcome::LlmOutcome;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::quota::{QuotaKind, QuotaOwner};
-use mcp_workbench_names::{AgentName, ServerRef, ToolboxName};
+use mcp_workbench_names::{AgentName, ServerRef, ToolId, ToolboxName};
 
 /// Definitions of a server that differ from `workbench.lock`.
 #[derive(Clone, Copy)]
@@ -77,6 +77,10 @@ pub enum Event<'a> {
     ReadEnded(&'a ReadContext<'a>, &'a CallEnd),
     /// A login at an HTTP server changed.
     SignIn(&'a SignInContext<'a>, SignInChange),
+    /// A call waits for an approval outside the client.
+    ApprovalRequested(&'a ApprovalContext<'a>),
+    /// The wait for a confirmation or an approval of a call ended.
+    ApprovalEnded(&'a ApprovalContext<'a>, ApprovalOutcome, Option<&'a Approver>),
     /// The workbench serves agents at this address.
     Serving(&'a str),
     /// A changed configuration was applied.
@@ -141,7 +145,9 @@ impl EventKinds {
     pub const SIGN_INS: Self = Self(1 << 10);
     /// The shared store.
     pub const SHARED_STORE: Self = Self(1 << 11);
-    pub const ALL: Self = Self((1 << 12) - 1);
+    /// Confirmations and approvals of calls.
+    pub const APPROVALS: Self = Self(1 << 12);
+    pub const ALL: Self = Self((1 << 13) - 1);
 
     /// Returns the kinds in either set.
     #[must_use]
@@ -179,6 +185,7 @@ impl Event<'_> {
             Self::AccessDenied(..) | Self::LimitReached(_) => EventKinds::DENIALS,
             Self::ReadEnded(..) => EventKinds::READS,
             Self::SignIn(..) => EventKinds::SIGN_INS,
+            Self::ApprovalRequested(_) | Self::ApprovalEnded(..) => EventKinds::APPROVALS,
             Self::SharedStore(_) | Self::SharedStoreQueried(_) => EventKinds::SHARED_STORE,
             Self::Serving(_)
             | Self::SessionAffinityLost(_)
@@ -313,7 +320,77 @@ impl SignInChange {
     }
 }
 
-/// A request that was denied over HTTP.
+/// A call that needs a confirmation or an approval.
+#[derive(Clone, Debug)]
+pub struct ApprovalContext<'a> {
+    /// The id in the approval queue; empty if the client was asked.
+    pub id: &'a str,
+    /// `None` for an anonymous agent.
+    pub agent: Option<&'a AgentName>,
+    /// Numbers the sessions of this process.
+    pub session: u64,
+    pub tool: &'a ToolId,
+    /// How long the call has waited.
+    pub waited: Duration,
+}
+
+/// How the wait for a confirmation or an approval ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalOutcome {
+    Approved,
+    Denied,
+    /// No answer arrived in time.
+    Expired,
+    /// The agent cancelled the call or disconnected.
+    Withdrawn,
+}
+
+impl ApprovalOutcome {
+    /// Returns the outcome's name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// Who answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approver {
+    /// The user of the client that made the call.
+    Client,
+    /// The holder of the approval key.
+    Key,
+    /// A program of the user of this machine, which can only deny.
+    Local,
+    /// An operator with a token.
+    Operator(AgentName),
+}
+
+impl Approver {
+    /// Returns the approver's kind in records.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Key => "key",
+            Self::Local => "local",
+            Self::Operator(_) => "operator",
+        }
+    }
+
+    /// Returns the operator's name.
+    pub fn operator(&self) -> Option<&AgentName> {
+        match self {
+            Self::Operator(name) => Some(name),
+            Self::Client | Self::Key | Self::Local => None,
+        }
+    }
+}
+
+/// A request that was denied.
 #[derive(Clone, Debug)]
 pub struct AccessDenial {
     /// `None` if the agent is unknown.
@@ -355,6 +432,10 @@ pub enum AccessDenialReason {
     NotOperator,
     /// No sign-in in progress has the `state` of this redirect.
     UnknownSignIn,
+    /// An approval of a call wasn't signed with the approval key.
+    ApprovalSignature,
+    /// An operator tried to approve a call of the agent with its own name.
+    OwnCall,
 }
 
 impl AccessDenialReason {
@@ -373,6 +454,8 @@ impl AccessDenialReason {
             Self::MetricsDenied => "metrics_denied",
             Self::NotOperator => "not_operator",
             Self::UnknownSignIn => "unknown_sign_in",
+            Self::ApprovalSignature => "approval_signature",
+            Self::OwnCall => "own_call",
         }
     }
 
@@ -394,6 +477,8 @@ impl AccessDenialReason {
             Self::MetricsDenied => "the metrics name servers that are hidden from this agent",
             Self::NotOperator => "this request on the dashboard needs an operator token",
             Self::UnknownSignIn => "no sign-in in progress has the `state` of this redirect",
+            Self::ApprovalSignature => "the approval of a call has an invalid signature",
+            Self::OwnCall => "an operator can't approve calls of the agent with the same name",
         }
     }
 }

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use crate::catalog::DefinitionChange;
 use crate::telemetry::event::{
-    AccessDenialReason, DriftEvent, Event, EventKinds, ServerStopReason, SignInChange,
+    AccessDenialReason, Approver, DriftEvent, Event, EventKinds, ServerStopReason, SignInChange,
     SignInContext,
 };
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::rejections::{Rejection, RejectionCause, RejectionCounter};
+use mcp_workbench_names::AgentName;
 use mcp_workbench_names::untrusted_text::display_name;
 
 /// Maximum length of a logged agent name, in characters.
@@ -37,7 +38,7 @@ impl LogListener {
 impl EventListener for LogListener {
     fn interest(&self) -> EventKinds {
         let servers = EventKinds::SERVERS.union(EventKinds::LISTINGS).union(EventKinds::SIGN_INS);
-        servers.union(EventKinds::DENIALS).union(EventKinds::PROGRAM)
+        servers.union(EventKinds::DENIALS).union(EventKinds::APPROVALS).union(EventKinds::PROGRAM)
     }
 
     fn on_event(&self, event: Event<'_>) {
@@ -96,6 +97,21 @@ impl EventListener for LogListener {
                     SignInChange::SignedOut => tracing::info!(server, account, "signed out"),
                 }
             }
+            Event::ApprovalRequested(call) => {
+                let (id, agent) = (call.id, shown_agent(call.agent));
+                tracing::info!(
+                    id,
+                    agent,
+                    "a call waits for an approval: run `mcp-workbench approvals`"
+                );
+            }
+            // The client has shown its own question.
+            Event::ApprovalEnded(call, outcome, by) if !call.id.is_empty() => {
+                let (id, agent, outcome) = (call.id, shown_agent(call.agent), outcome.as_str());
+                let operator = shown_agent(by.and_then(Approver::operator));
+                let by = by.map(Approver::as_str);
+                tracing::info!(id, agent, by, operator, "approval of a call: {outcome}");
+            }
             Event::SessionAffinityLost(how) => tracing::warn!(
                 "the load balancer does not keep sessions on one replica: {how}; enable session affinity"
             ),
@@ -120,6 +136,10 @@ impl EventListener for LogListener {
             _ => {}
         }
     }
+}
+
+fn shown_agent(agent: Option<&AgentName>) -> Option<String> {
+    agent.map(|agent| display_name(agent.as_str(), MAX_NAME))
 }
 
 /// Logs a rejection, or its repeats in the last minute. Contains no text from the request but the

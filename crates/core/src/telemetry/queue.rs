@@ -11,7 +11,7 @@ use crate::telemetry::event::SessionContext;
 use crate::telemetry::outcome::CallEnd;
 use crate::telemetry::record::definitions::{ChangeRecord, DriftRecord};
 use crate::telemetry::record::{
-    CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
+    ApprovalRecord, CertificateRecord, LlmRecord, ReadRecord, ReloadRecord, SignInRecord,
 };
 use crate::telemetry::rejections::Rejection;
 use mcp_workbench_wire::json::RawJson;
@@ -38,6 +38,7 @@ pub(crate) enum AuditMessage {
     SignIn(SignInRecord),
     Reload(ReloadRecord),
     Certificates(CertificateRecord),
+    Approval(Box<ApprovalRecord>),
 }
 
 impl AuditMessage {
@@ -57,6 +58,7 @@ impl AuditMessage {
             | Self::LlmRequestEnded(_)
             | Self::DefinitionChanged(_)
             | Self::Drifted(_)
+            | Self::Approval(_)
             | Self::SessionAdopted(..)
             | Self::SessionClosed(_)
             | Self::Incident(..) => 0,

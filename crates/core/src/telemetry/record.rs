@@ -14,14 +14,15 @@ use sha2::Sha256;
 use crate::catalog::{Listing, PrimitiveKind};
 use crate::telemetry::context::CallStart;
 use crate::telemetry::event::{
-    CertificateExpiry, LlmContext, ReadContext, SessionContext, SignInChange, SignInContext,
+    ApprovalContext, ApprovalOutcome, Approver, CertificateExpiry, LlmContext, ReadContext,
+    SessionContext, SignInChange, SignInContext,
 };
 use crate::telemetry::llm_outcome::LlmOutcome;
 use crate::telemetry::outcome::{CallDecision, CallEnd, CallOutcome, CallStopReason};
 use crate::telemetry::quota::QuotaOwner;
 use crate::telemetry::redaction::Redactor;
 use crate::telemetry::rejections::{Rejection, RejectionCause};
-use mcp_workbench_names::{AgentName, ServerRef};
+use mcp_workbench_names::{AgentName, ServerRef, ToolId};
 use mcp_workbench_settings::ArgumentCapture;
 use mcp_workbench_wire::json;
 
@@ -129,6 +130,37 @@ impl SignInRecord {
             account: login.account.map(str::to_owned),
             change,
             why: login.why.to_owned(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ApprovalRecord {
+    pub(crate) at: SystemTime,
+    pub(crate) id: String,
+    pub(crate) agent: Option<AgentName>,
+    pub(crate) session: u64,
+    pub(crate) tool: ToolId,
+    pub(crate) outcome: ApprovalOutcome,
+    pub(crate) by: Option<Approver>,
+    pub(crate) waited: Duration,
+}
+
+impl ApprovalRecord {
+    pub(crate) fn new(
+        call: &ApprovalContext<'_>,
+        outcome: ApprovalOutcome,
+        by: Option<&Approver>,
+    ) -> Self {
+        Self {
+            at: SystemTime::now(),
+            id: call.id.to_owned(),
+            agent: call.agent.cloned(),
+            session: call.session,
+            tool: call.tool.clone(),
+            outcome,
+            by: by.cloned(),
+            waited: call.waited,
         }
     }
 }
@@ -338,6 +370,27 @@ impl AuditEncoder {
         if !login.why.is_empty() {
             text(line, "reason", &cut_to(MAX_CHANGES, &self.secrets.redact(&login.why)));
         }
+        line.extend_from_slice(b"}\n");
+    }
+
+    /// Writes the answer to a confirmation or an approval, and who gave it.
+    pub(crate) fn approval(&self, line: &mut Vec<u8>, approval: &ApprovalRecord) {
+        head(line, approval.at, "approval");
+        self.who(line, approval.agent.as_ref(), approval.session);
+        text(line, "toolbox", approval.tool.toolbox.as_str());
+        text(line, "server", approval.tool.server.as_str());
+        text(line, "tool", &cut(&self.secrets.redact(&approval.tool.tool)));
+        if !approval.id.is_empty() {
+            text(line, "id", &approval.id);
+        }
+        text(line, "outcome", approval.outcome.as_str());
+        if let Some(by) = &approval.by {
+            text(line, "by", by.as_str());
+            if let Some(operator) = by.operator() {
+                text(line, "operator", &cut(operator.as_str()));
+            }
+        }
+        milliseconds(line, "ms", approval.waited);
         line.extend_from_slice(b"}\n");
     }
 

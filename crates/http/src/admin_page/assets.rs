@@ -35,11 +35,12 @@ macro_rules! assets {
     };
 }
 
-const ASSETS: [Asset; 15] = assets! {
+const ASSETS: [Asset; 16] = assets! {
     "page.html": HTML,
     "page.css": CSS,
     "icon.svg": SVG,
     "app.js": JS,
+    "approvals.js": JS,
     "charts.js": JS,
     "client.js": JS,
     "configuration.js": JS,

@@ -30,12 +30,13 @@ pub(super) struct StatusSnapshot {
 #[serde(rename_all = "camelCase")]
 struct StatusEvent<'a> {
     may_act: bool,
+    asks_passphrase: bool,
     workbenches: &'a [WorkbenchStatus],
 }
 
 impl StatusCache {
     /// Returns the current status, or one that another watcher got a moment ago.
-    pub(super) async fn look(&self, workbenches: &impl AdminBackend) -> StatusSnapshot {
+    pub(super) async fn look<W: AdminBackend>(&self, workbenches: &W) -> StatusSnapshot {
         let mut last = self.0.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < CACHE_TTL) {
             return last.clone();
@@ -44,8 +45,11 @@ impl StatusCache {
         let is_same = last.as_ref().is_some_and(|last| is_same(&last.views, &views));
         let number = last.as_ref().map_or(0, |last| last.number + u64::from(!is_same));
         let details = without_reasons(&views, |call| call.agent.is_none());
-        let events =
-            [event(false, &without_words(&views)), event(false, &details), event(true, &views)];
+        let events = [
+            event::<W>(false, &without_words(&views)),
+            event::<W>(false, &details),
+            event::<W>(true, &views),
+        ];
         let look = StatusSnapshot { at: Instant::now(), views, number, events };
         *last = Some(look.clone());
         look
@@ -86,8 +90,13 @@ fn without_words(views: &[WorkbenchStatus]) -> Vec<WorkbenchStatus> {
     views
 }
 
-fn event(may_act: bool, workbenches: &[WorkbenchStatus]) -> Bytes {
+fn event<W: AdminBackend>(may_act: bool, workbenches: &[WorkbenchStatus]) -> Bytes {
     // Serialization can't fail: it is plain data.
-    let text = serde_json::to_string(&StatusEvent { may_act, workbenches }).unwrap_or_default();
+    let text = serde_json::to_string(&StatusEvent {
+        may_act,
+        asks_passphrase: W::ASKS_PASSPHRASE,
+        workbenches,
+    })
+    .unwrap_or_default();
     format!("data:{text}\n\n").into()
 }

@@ -14,10 +14,11 @@ use tokio_util::task::TaskTracker;
 use crate::admin_page::events::StatusCache;
 use crate::admin_page::request::PageRequest;
 use crate::admin_page::viewers::{MAX_VIEWERS, ViewerTable};
-use crate::admin_page::workbenches::AdminBackend;
+use crate::admin_page::workbenches::{AdminBackend, PageSender};
 use crate::auth::AccessLevel;
 use crate::response::{self, HttpError, HttpResponse, with_private_headers};
 use mcp_workbench_core::gateway::CallerQuota;
+use mcp_workbench_names::AgentName;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Unchanged status is sent again after this time.
@@ -100,8 +101,15 @@ impl<W: AdminBackend> AdminPage<W> {
         }
     }
 
-    pub(crate) async fn answer(&self, asked: PageRequest) -> HttpResponse {
-        let answer = self.workbenches.handle(asked.to, asked.ask).await;
+    /// Answers a request of an operator, or of someone else with the access it requires.
+    pub(crate) async fn answer(
+        &self,
+        asked: PageRequest,
+        operator: Option<AgentName>,
+    ) -> HttpResponse {
+        let PageRequest { to, ask, approval } = asked;
+        let sender = PageSender { operator, approval };
+        let answer = self.workbenches.handle(to, ask, sender).await;
         with_private_headers(response::json(StatusCode::OK, answer.into()))
     }
 }

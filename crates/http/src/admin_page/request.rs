@@ -7,6 +7,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::Uri;
 use serde::Deserialize;
 
+use crate::admin_page::workbenches::PageApproval;
 use crate::auth::AccessLevel;
 use crate::headers;
 use crate::response::{HttpError, bad_request};
@@ -18,6 +19,9 @@ use mcp_workbench_wire::code::INVALID_REQUEST;
 pub(crate) struct PageRequest {
     pub(super) to: u32,
     pub(super) ask: AdminRequest,
+    /// An approval on the dashboard of this machine.
+    #[serde(default)]
+    pub(super) approval: Option<PageApproval>,
 }
 
 impl PageRequest {
@@ -34,8 +38,10 @@ impl PageRequest {
             | AdminRequest::Search { .. }
             | AdminRequest::Tools { .. }
             | AdminRequest::Unused => AccessLevel::Details,
-            // These reveal or run the commands of servers.
+            // These reveal or run the commands of servers, or the arguments of calls.
             AdminRequest::Findings
+            | AdminRequest::Approvals
+            | AdminRequest::Answer { .. }
             | AdminRequest::Act { .. }
             | AdminRequest::Call { .. }
             | AdminRequest::SignIn { .. } => AccessLevel::Operate,

@@ -10,6 +10,7 @@ use hyper::http::request::Parts;
 
 use crate::admin_page::assets;
 use crate::admin_page::request::{self, PageRequest};
+use crate::auth::AdminAccess;
 use crate::endpoint::read;
 use crate::response::{self, AccessDenied, HttpError, HttpResponse, with_private_headers};
 use crate::server::HttpServer;
@@ -50,10 +51,10 @@ async fn give(server: &HttpServer, head: &Parts, name: &str) -> HttpResponse {
 
 async fn events(State(server): State<Arc<HttpServer>>, mut head: Parts) -> HttpResponse {
     match server.identity.admin_access(&mut head).await {
-        Ok((access, lifetime)) => {
+        Ok(AdminAccess { level, lifetime, .. }) => {
             let quota = server.quota(&head, &Caller::default());
             let most = server.app.gateways.config().limits.per_caller.max_viewers;
-            lifetime.limit_response(server.page.events(access, &quota, most))
+            lifetime.limit_response(server.page.events(level, &quota, most))
         }
         Err(reply) => with_private_headers(server.deny(&head, reply).await),
     }
@@ -62,7 +63,7 @@ async fn events(State(server): State<Arc<HttpServer>>, mut head: Parts) -> HttpR
 async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpResponse {
     let (mut head, body) = request.into_parts();
     let access = match server.identity.admin_access(&mut head).await {
-        Ok((access, _)) => access,
+        Ok(access) => access,
         Err(reply) => return with_private_headers(server.deny(&head, reply).await),
     };
     let quota = server.quota(&head, &Caller::default());
@@ -75,7 +76,7 @@ async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpRes
         Ok(asked) => asked,
         Err(refusal) => return with_private_headers(refusal.into_response(None)),
     };
-    if access < asked.required_access() {
+    if access.level < asked.required_access() {
         let message = "operator token required: create one with `mcp-workbench token --operator \
                        <name>` and add its entry to `auth.operators` in the configuration";
         let refusal = HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
@@ -83,5 +84,5 @@ async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpRes
         let reply = AccessDenied { refusal, denied }.reply();
         return with_private_headers(server.deny(&head, reply).await);
     }
-    server.page.answer(asked).await
+    server.page.answer(asked, access.operator).await
 }

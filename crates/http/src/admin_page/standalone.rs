@@ -204,7 +204,7 @@ async fn ask<W: AdminBackend>(
         Err(refusal) => Err(refusal),
     };
     match asked {
-        Ok(asked) => alone.page.answer(asked).await,
+        Ok(asked) => alone.page.answer(asked, None).await,
         Err(refusal) => with_private_headers(refusal.into_response(None)),
     }
 }

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::admin_page::page::AdminPage;
 use crate::admin_page::request::PageRequest;
-use crate::admin_page::workbenches::AdminBackend;
+use crate::admin_page::workbenches::{AdminBackend, PageSender};
 use crate::auth::AccessLevel;
 use crate::response::HttpResponse;
 use mcp_workbench_core::gateway::{MemoryPools, QuotaRegistry};
@@ -32,6 +32,8 @@ const MOST: usize = 8;
 pub(crate) struct Still(Arc<AtomicUsize>);
 
 impl AdminBackend for Still {
+    const ASKS_PASSPHRASE: bool = true;
+
     async fn statuses(&self) -> Vec<WorkbenchStatus> {
         let looks = self.0.fetch_add(1, Ordering::Relaxed);
         let (stderr_tail, accept) = (vec!["secret".to_owned()], "secret".to_owned());
@@ -52,7 +54,7 @@ impl AdminBackend for Still {
         }]
     }
 
-    async fn handle(&self, pid: u32, ask: AdminRequest) -> Vec<u8> {
+    async fn handle(&self, pid: u32, ask: AdminRequest, _: PageSender) -> Vec<u8> {
         let AdminRequest::Call { arguments, .. } = ask else { return format!("{pid}").into() };
         arguments.unwrap().get().as_bytes().to_vec()
     }
@@ -197,6 +199,9 @@ fn actions_need_a_higher_access_level() {
     assert_eq!(needs(at("tools")), AccessLevel::Details);
     assert_eq!(needs(json!({ "ask": "unused" })), AccessLevel::Details);
     assert_eq!(needs(json!({ "ask": "findings" })), AccessLevel::Operate);
+    assert_eq!(needs(json!({ "ask": "approvals" })), AccessLevel::Operate);
+    let answer = json!({ "ask": "answer", "id": "1", "approve": false });
+    assert_eq!(needs(answer), AccessLevel::Operate);
     for act in ["start", "stop", "restart", "pause", "resume"] {
         let mut ask = at("act");
         ask["act"] = json!(act);

@@ -10,6 +10,7 @@ use crate::auth::{
 use crate::response::{AccessDenied, HttpResponse};
 use mcp_workbench_core::gateway::Caller;
 use mcp_workbench_core::telemetry::AccessDenialReason;
+use mcp_workbench_names::AgentName;
 use mcp_workbench_settings::{AnonymousPolicy, AuthConfig};
 
 /// Each level includes the ones before it.
@@ -23,28 +24,42 @@ pub(crate) enum AccessLevel {
     Operate,
 }
 
+/// What a request to the admin page may do.
+pub(crate) struct AdminAccess {
+    pub(crate) level: AccessLevel,
+    /// The name of the operator whose token the request has.
+    pub(crate) operator: Option<AgentName>,
+    /// How long the access lasts.
+    pub(crate) lifetime: CredentialLifetime,
+}
+
+impl AdminAccess {
+    fn reading(level: AccessLevel, lifetime: CredentialLifetime) -> Self {
+        Self { level, operator: None, lifetime }
+    }
+}
+
 impl Authenticator {
     pub(crate) fn check_origin(&self, head: &Parts) -> Result<(), AccessDenied> {
         check_origin(head, &self.gateways.config())
     }
 
-    /// Returns the access level of a request and how long it lasts, or the error response. Removes
-    /// the token from the request. An invalid token is rejected even if none is needed.
-    pub(crate) async fn admin_access(
-        &self,
-        head: &mut Parts,
-    ) -> Result<(AccessLevel, CredentialLifetime), HttpResponse> {
+    /// Returns the access of a request, or the error response. Removes the token from the request.
+    /// An invalid token is rejected even if none is needed.
+    pub(crate) async fn admin_access(&self, head: &mut Parts) -> Result<AdminAccess, HttpResponse> {
         let presented = bearer::take_bearer_token(&mut head.headers);
         let config = self.gateways.config();
         check_origin(head, &config).map_err(AccessDenied::reply)?;
         let rules = self.rules(&config);
         if let PresentedToken::Token(token) = &presented
-            && let Some(lifetime) = rules.operator(token)
+            && let Some((operator, lifetime)) = rules.operator(token)
         {
-            return Ok((AccessLevel::Operate, lifetime));
+            let operator = Some(operator.clone());
+            return Ok(AdminAccess { level: AccessLevel::Operate, operator, lifetime });
         }
         if self.is_local && presented == PresentedToken::Absent {
-            return Ok((self.of_anybody(&rules), CredentialLifetime::default()));
+            let lifetime = CredentialLifetime::default();
+            return Ok(AdminAccess::reading(self.of_anybody(&rules), lifetime));
         }
         let resource = rules.resource(head);
         let Authenticated { agent, lifetime, .. } =
@@ -56,11 +71,11 @@ impl Authenticator {
             require_known_agent(agent, &config).map_err(AccessDenied::reply)?;
         }
         if self.is_local {
-            return Ok((self.of_anybody(&rules), lifetime));
+            return Ok(AdminAccess::reading(self.of_anybody(&rules), lifetime));
         }
         let caller = Caller { agent, ..Caller::default() };
         if self.gateways.shows_every_server(&caller) {
-            return Ok((AccessLevel::Metrics, lifetime));
+            return Ok(AdminAccess::reading(AccessLevel::Metrics, lifetime));
         }
         let message = "access denied: the metrics name servers that are hidden from this agent";
         Err(forbidden(message, caller.agent, AccessDenialReason::MetricsDenied).reply())
@@ -75,10 +90,10 @@ impl Authenticator {
 }
 
 impl AuthRules {
-    fn operator(&self, token: &str) -> Option<CredentialLifetime> {
+    fn operator(&self, token: &str) -> Option<(&AgentName, CredentialLifetime)> {
         let auth = self.auth.as_ref()?;
-        let (index, _) = find_token(&auth.operators, token)?;
+        let (index, name) = find_token(&auth.operators, token)?;
         let revoked = self.revoked.get(auth.tokens.len() + index).cloned();
-        Some(CredentialLifetime { expires_at: None, revoked })
+        Some((name, CredentialLifetime { expires_at: None, revoked }))
     }
 }

@@ -1,11 +1,14 @@
 //! The admin API and the handlers of its requests.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::sleep;
 
+use crate::admin::admin_origin::AdminOrigin;
+use crate::admin::approval_statement::is_signed;
 use crate::admin::audit_usage::AuditUsage;
 use crate::admin::config_source::{ConfigSource, UnusedServerTools};
 use crate::admin::protocol::{
@@ -17,11 +20,13 @@ use crate::admin::status_collector::{StatusCollector, millis};
 use crate::admin::tool_calls::{AdminCall, WaitingCalls, verbatim};
 use mcp_workbench_core::catalog::rank::{ScoreCutoff, shared_words};
 use mcp_workbench_core::gateway::{
-    AgentHandle, Caller, FailedServer, Gateway, GatewayRegistry, RequestContext, SignInPage,
-    ToolMatch, ToolQuery,
+    AgentHandle, AnswerError, Caller, FailedServer, Gateway, GatewayRegistry, RequestContext,
+    SignInPage, ToolMatch, ToolQuery,
 };
-use mcp_workbench_core::telemetry::estimate_tokens;
-use mcp_workbench_names::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
+use mcp_workbench_core::telemetry::{
+    AccessDenial, AccessDenialReason, Approver, Event, estimate_tokens,
+};
+use mcp_workbench_names::{AgentName, ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
 use mcp_workbench_settings::{Launch, ServerConfig};
 use mcp_workbench_wire::json::RawJson;
 
@@ -37,6 +42,11 @@ const MAX_TOOLS_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum length of a name in an error and of a description, in characters.
 const MAX_NAME: usize = 200;
 const MAX_LINE: usize = 300;
+const WRONG_SIGNATURE_DELAY: Duration = Duration::from_secs(1);
+const NO_KEY: &str = "this workbench has no approval key, so no call can be approved here; run \
+                      `mcp-workbench approvals key`, then restart the workbench";
+const NEEDS_APPROVAL: &str =
+    "a call through the socket is confirmed in the approval queue: run `mcp-workbench approvals`";
 
 /// Admin API of one workbench. Clones share their state.
 #[derive(Clone)]
@@ -86,7 +96,8 @@ impl AdminApi {
         gateway
     }
 
-    pub async fn handle(&self, ask: AdminRequest) -> AdminResponse {
+    /// Handles a request whose access level has been checked.
+    pub async fn handle(&self, ask: AdminRequest, origin: &AdminOrigin) -> AdminResponse {
         let answered = match ask {
             AdminRequest::View => Ok(AdminResponse::View(Box::new(self.status()))),
             AdminRequest::Act { act, toolbox, server } => {
@@ -100,10 +111,14 @@ impl AdminApi {
                     server: ServerName::new(&server),
                     tool,
                 };
-                self.call(tool, arguments.as_deref(), confirmed.as_deref()).await
+                self.call(tool, arguments.as_deref(), confirmed.as_deref(), origin).await
             }
             AdminRequest::SignIn { toolbox, server } => self.sign_in(&toolbox, &server).await,
             AdminRequest::Unused => self.unused().await,
+            AdminRequest::Approvals => Ok(self.approvals()),
+            AdminRequest::Answer { id, approve, signature } => {
+                self.answer(&id, approve, signature.as_deref(), origin).await
+            }
             AdminRequest::Findings => self.findings().await,
         };
         answered.unwrap_or_else(AdminResponse::Error)
@@ -172,15 +187,72 @@ impl AdminApi {
         tool: ToolId,
         arguments: Option<&RawValue>,
         confirmed: Option<&str>,
+        origin: &AdminOrigin,
     ) -> Result<AdminResponse, AdminError> {
         let AdminInner { gateways, caller, waiting, .. } = &*self.0;
         let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
         if let Some(id) = confirmed {
+            if origin.operator().is_none() {
+                return Err(AdminError::not_allowed(NEEDS_APPROVAL.to_owned()));
+            }
             return waiting.resume(id, &tool, arguments.as_ref()).await;
         }
         let (gateway, gateways) = (self.gateway().await, Arc::clone(gateways));
-        let call = AdminCall::start(gateways, gateway, caller.clone(), tool, arguments);
+        let call = AdminCall::start(gateways, gateway, caller.clone(), tool, arguments, origin);
         waiting.run(call).await
+    }
+
+    fn approvals(&self) -> AdminResponse {
+        let queue = self.0.gateways.approvals();
+        AdminResponse::Approvals {
+            key: queue.key().map(ToString::to_string),
+            calls: queue.pending(),
+        }
+    }
+
+    /// Approves or denies a waiting call. Through the socket, only the holder of the approval key
+    /// can approve.
+    async fn answer(
+        &self,
+        id: &str,
+        is_approved: bool,
+        signature: Option<&str>,
+        origin: &AdminOrigin,
+    ) -> Result<AdminResponse, AdminError> {
+        let queue = self.0.gateways.approvals();
+        let by = match origin {
+            AdminOrigin::Operator(name) => Approver::Operator(name.clone()),
+            AdminOrigin::Viewer => {
+                return Err(AdminError::not_allowed("operator token required".to_owned()));
+            }
+            AdminOrigin::Socket if !is_approved => Approver::Local,
+            AdminOrigin::Socket => {
+                let Some(key) = queue.key() else {
+                    return Err(AdminError::not_allowed(NO_KEY.to_owned()));
+                };
+                let call = queue.find(id).ok_or_else(|| unanswered(AnswerError::Unknown))?;
+                if !signature.is_some_and(|signature| is_signed(&call, key, signature)) {
+                    self.deny(None, AccessDenialReason::ApprovalSignature);
+                    // Bounds how many attempts are verified and recorded.
+                    sleep(WRONG_SIGNATURE_DELAY).await;
+                    let message = "the approval isn't signed with the approval key";
+                    return Err(AdminError::not_allowed(message.to_owned()));
+                }
+                Approver::Key
+            }
+        };
+        let answered = queue.answer(id, is_approved, by);
+        if answered == Err(AnswerError::OwnCall)
+            && let AdminOrigin::Operator(name) = origin
+        {
+            self.deny(Some(name.clone()), AccessDenialReason::OwnCall);
+        }
+        answered.map(|()| AdminResponse::Done).map_err(unanswered)
+    }
+
+    fn deny(&self, agent: Option<AgentName>, reason: AccessDenialReason) {
+        let denial = AccessDenial { agent, reason };
+        self.0.gateways.observer().bus().emit(Event::AccessDenied(&denial, None));
     }
 
     async fn sign_in(&self, toolbox: &str, server: &str) -> Result<AdminResponse, AdminError> {
@@ -296,6 +368,14 @@ impl AdminApi {
         let done = spawn_blocking(move || work(&admin.0.config_source)).await;
         done.map_err(|error| AdminError::failed(error.to_string()))?.map_err(AdminError::failed)
     }
+}
+
+fn unanswered(error: AnswerError) -> AdminError {
+    let kind = match error {
+        AnswerError::Unknown => AdminErrorKind::Unknown,
+        AnswerError::OwnCall => AdminErrorKind::NotAllowed,
+    };
+    AdminError { kind, message: error.to_string() }
 }
 
 fn hit(query: &str, found: &ToolMatch) -> AdminSearchHit {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::admin::status::{UnusedTools, WorkbenchStatus};
+use mcp_workbench_core::gateway::PendingCall;
 
 /// A query or an action.
 #[derive(Debug, Deserialize, Serialize)]
@@ -47,6 +48,16 @@ pub enum AdminRequest {
         server: String,
     },
     Unused,
+    /// Lists the calls that wait for an approval.
+    Approvals,
+    /// Approves or denies a waiting call.
+    Answer {
+        id: String,
+        approve: bool,
+        /// Of the approval ([`approval_statement`](crate::admin::approval_statement)), in hex.
+        /// Operators over HTTP need none.
+        signature: Option<String>,
+    },
     /// Returns the configuration and the problems found in it.
     Findings,
 }
@@ -64,14 +75,28 @@ struct RawAdminRequest {
     tool: Option<String>,
     arguments: Option<Box<RawValue>>,
     confirmed: Option<String>,
+    id: Option<String>,
+    approve: Option<bool>,
+    signature: Option<String>,
 }
 
 impl TryFrom<RawAdminRequest> for AdminRequest {
     type Error = String;
 
     fn try_from(asked: RawAdminRequest) -> Result<Self, String> {
-        let RawAdminRequest { ask, act, toolbox, server, query, tool, arguments, confirmed } =
-            asked;
+        let RawAdminRequest {
+            ask,
+            act,
+            toolbox,
+            server,
+            query,
+            tool,
+            arguments,
+            confirmed,
+            id,
+            approve,
+            signature,
+        } = asked;
         let text = |name: &str, text: Option<String>| {
             text.ok_or_else(|| format!("`{ask}` needs `{name}`, a string"))
         };
@@ -97,10 +122,16 @@ impl TryFrom<RawAdminRequest> for AdminRequest {
                 Self::SignIn { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
             }
             "unused" => Self::Unused,
+            "approvals" => Self::Approvals,
+            "answer" => Self::Answer {
+                id: text("id", id)?,
+                approve: approve.ok_or("`answer` needs `approve`: true or false")?,
+                signature,
+            },
             "findings" => Self::Findings,
             _ => {
-                return Err("`ask` must be view, act, search, tools, call, signIn, unused or \
-                            findings"
+                return Err("`ask` must be view, act, search, tools, call, signIn, unused, \
+                            approvals, answer or findings"
                     .to_owned());
             }
         })
@@ -157,6 +188,12 @@ pub enum AdminResponse {
         code: Option<String>,
     },
     Unused(UnusedTools),
+    Approvals {
+        /// The public part of the approval key; `None` if there is none.
+        key: Option<String>,
+        /// The oldest call of each caller first.
+        calls: Vec<PendingCall>,
+    },
     Findings {
         /// The path as the user entered it.
         file: String,
@@ -219,6 +256,10 @@ pub struct AdminError {
 }
 
 impl AdminError {
+    pub(crate) fn not_allowed(message: String) -> Self {
+        Self { kind: AdminErrorKind::NotAllowed, message }
+    }
+
     pub(crate) fn failed(message: String) -> Self {
         Self { kind: AdminErrorKind::Failed, message }
     }

@@ -18,6 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admin::admin_origin::AdminOrigin;
 use crate::admin::api::AdminApi;
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminRequest, AdminResponse};
 use mcp_workbench_core::gateway::GatewayRegistry;
@@ -179,7 +180,7 @@ async fn serve_connection<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
                     return Some((asked.commands, lines, writer));
                 }
                 match serde_json::from_slice::<AdminRequest>(&line) {
-                    Ok(ask) => admin.handle(ask).await,
+                    Ok(ask) => Box::pin(admin.handle(ask, &AdminOrigin::Socket)).await,
                     Err(error) => refusal(AdminErrorKind::Malformed, error.to_string()),
                 }
             }

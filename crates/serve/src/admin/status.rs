@@ -33,6 +33,8 @@ pub struct WorkbenchStatus {
     /// One sample per 5 s for the last 10 minutes, oldest first.
     pub traffic: Vec<TrafficSample>,
     pub calls_in_flight: u64,
+    /// Number of calls that wait for an approval.
+    pub approvals: usize,
     /// Total tokens saved, including agents that have disconnected.
     pub saved_tokens: i64,
 }

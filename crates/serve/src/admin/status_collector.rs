@@ -59,6 +59,7 @@ impl StatusCollector {
             endpoint: picture.address.clone().unwrap_or_else(|| "stdio".to_owned()),
             mode: config.mode.as_str().to_owned(),
             calls_in_flight: picture.under_way,
+            approvals: gateways.approvals().count(),
             calls_since: picture.since,
             latency: latency(picture.latency),
             saved_tokens: picture.saved_tokens,

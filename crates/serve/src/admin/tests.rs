@@ -33,7 +33,7 @@ fn two() -> serde_json::Value {
 
 async fn ask(admin: &AdminApi, ask: serde_json::Value) -> serde_json::Value {
     let ask = serde_json::from_str(&ask.to_string()).unwrap();
-    serde_json::to_value(admin.handle(ask).await).unwrap()
+    serde_json::to_value(admin.handle(ask, &AdminOrigin::Socket).await).unwrap()
 }
 
 #[test]

@@ -10,17 +10,20 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::admin::admin_origin::AdminOrigin;
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminResponse};
 use mcp_workbench_core::backend::{self, RpcOutcome, events};
 use mcp_workbench_core::gateway::{
-    AgentEvent, AgentHandle, AgentId, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
-    ServerRequest,
+    AgentEvent, AgentHandle, AgentId, ApprovalTerms, CallError, Caller, Gateway, GatewayRegistry,
+    RequestContext, ServerRequest,
 };
 use mcp_workbench_core::telemetry::QuotaOwner;
 use mcp_workbench_names::{ToolId, untrusted_text};
 use mcp_workbench_wire::json::RawJson;
 
 const EVENTS: usize = 16;
+/// The client of these calls in the approval queue.
+const CLIENT: &str = "dashboard";
 /// Maximum number of calls that wait for a confirmation. Beyond it, the oldest is cancelled.
 const MAX_WAITING: usize = 32;
 
@@ -48,6 +51,8 @@ pub(super) struct AdminCall {
     agent: AgentId,
     tool: ToolId,
     arguments: Option<RawJson>,
+    /// `true` if the questions of this call can be answered here.
+    can_confirm: bool,
     work: AbortOnDropHandle<Result<RpcOutcome, CallError>>,
     events: events::Receiver,
     began: Instant,
@@ -67,22 +72,32 @@ impl AdminCall {
         caller: Caller,
         tool: ToolId,
         arguments: Option<RawJson>,
+        origin: &AdminOrigin,
     ) -> Self {
         let quota = gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
         let (sender, events) = events::channel(EVENTS);
         let (of_call, given) = (tool.clone(), arguments.clone());
         let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
         let agent_id = agent.id;
+        let operator = origin.operator().cloned();
+        let can_confirm = operator.is_some();
         let work = gateways.tasks().spawn(async move {
+            // A program of an agent can open the socket, too, so calls through it wait for an
+            // approval like calls of agents.
+            let terms = ApprovalTerms { client: CLIENT, deadline: None };
+            let queued = operator.is_none().then_some(terms);
             let context = RequestContext {
                 caller: &caller,
                 events: Some(&sender),
+                approval: queued,
+                operator: operator.as_ref(),
                 ..RequestContext::detached(&agent)
             };
             gateway.calls().call(&of_call, given.as_ref(), &[], &context).await
         });
         let work = AbortOnDropHandle::new(work);
-        Self { gateways, agent: agent_id, tool, arguments, work, events, began: Instant::now() }
+        let began = Instant::now();
+        Self { gateways, agent: agent_id, tool, arguments, can_confirm, work, events, began }
     }
 }
 
@@ -138,7 +153,10 @@ impl WaitingCalls {
             tokio::select! {
                 biased;
                 Some(event) = call.events.recv() => {
-                    if let AgentEvent::Request(asked) = event && is_confirmation(&asked) {
+                    if let AgentEvent::Request(asked) = event
+                        && call.can_confirm
+                        && is_confirmation(&asked)
+                    {
                         return self.wait_for_answer(call, *asked);
                     }
                 }

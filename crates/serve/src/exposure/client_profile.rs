@@ -7,6 +7,8 @@ use mcp_workbench_settings::ClientConfig;
 
 /// Default for unknown clients, as measured with most known ones.
 const SETTLING: Duration = Duration::from_millis(50);
+/// Default of the MCP SDKs.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The known behavior of a client program. The default is safe with any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,9 @@ pub struct ClientProfile {
     pub relisting: RelistBehavior,
     /// How long a tool list takes from the client to its model.
     pub settling: Duration,
+    /// How long the client waits for the result of a call that reports progress. `None` if longer
+    /// than a call can take.
+    pub call_timeout: Option<Duration>,
     /// `true` if the client hides tools behind a search of its own.
     pub has_tool_search: bool,
     /// `true` if the client can exclude the workbench's own tools from its search. Otherwise its
@@ -58,6 +63,7 @@ impl ClientProfile {
         name_limit: None,
         relisting: RelistBehavior::Unknown,
         settling: SETTLING,
+        call_timeout: Some(CALL_TIMEOUT),
         has_tool_search: false,
         keeps_own_tools_loaded: true,
         has_code_mode: false,
@@ -73,6 +79,7 @@ impl ClientProfile {
                 if is_in_time { RelistBehavior::InTime } else { RelistBehavior::Never }
             }),
             settling: by.tool_list_delay.unwrap_or(self.settling),
+            call_timeout: by.call_timeout.or(self.call_timeout),
             has_tool_search: by.has_tool_search.unwrap_or(self.has_tool_search),
             keeps_own_tools_loaded: self.keeps_own_tools_loaded,
             has_code_mode: by.has_code_mode.unwrap_or(self.has_code_mode),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
@@ -13,7 +14,9 @@ use crate::frontend::era::{RequestMeta, adapt_outcome, sanitize_outcome};
 use crate::frontend::request::{AgentRequest, ResponseFuture, send};
 use crate::frontend::session::{AgentSession, push};
 use mcp_workbench_core::backend::{RpcOutcome, events};
-use mcp_workbench_core::gateway::{AgentEvent, AgentHandle, RequestContext, ServerRequest};
+use mcp_workbench_core::gateway::{
+    AgentEvent, AgentHandle, ApprovalTerms, RequestContext, ServerRequest,
+};
 use mcp_workbench_wire::ConnectionClosed;
 use mcp_workbench_wire::code::METHOD_NOT_FOUND;
 use mcp_workbench_wire::incoming::Responder;
@@ -101,7 +104,16 @@ pub(crate) struct ForwardedRequest {
 
 impl ForwardedRequest {
     pub(crate) fn context(&self) -> RequestContext<'_> {
-        context(&self.session, &self.agent, &self.request.meta, &self.events)
+        let meta = &self.request.meta;
+        let call_timeout = self.exposure.profile().call_timeout;
+        let approval = ApprovalTerms {
+            client: self.session.client_name(meta),
+            deadline: call_timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        };
+        RequestContext {
+            approval: Some(approval),
+            ..context(&self.session, &self.agent, meta, &self.events)
+        }
     }
 }
 
@@ -123,6 +135,8 @@ pub(crate) fn context<'a>(
         events: Some(events),
         wants_progress: meta.progress_token.is_some(),
         sent_flag: None,
+        operator: None,
+        approval: None,
     }
 }
 

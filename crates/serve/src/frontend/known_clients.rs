@@ -59,6 +59,7 @@ const KNOWN: [KnownClient; 11] = [
             name_limit: Some(63 - GEMINI_PREFIX),
             relisting: RelistBehavior::InTime,
             settling: Duration::from_millis(400),
+            call_timeout: Some(TEN_MINUTES),
             has_tool_search: false,
             keeps_own_tools_loaded: true,
             has_code_mode: false,
@@ -76,6 +77,7 @@ const KNOWN: [KnownClient; 11] = [
             name_limit: None,
             relisting: RelistBehavior::InTime,
             settling: SETTLING,
+            call_timeout: None,
             has_tool_search: false,
             keeps_own_tools_loaded: true,
             has_code_mode: false,
@@ -94,6 +96,7 @@ const KNOWN: [KnownClient; 11] = [
             name_limit: Some(63 - QWEN_PREFIX),
             relisting: RelistBehavior::Never,
             settling: SETTLING,
+            call_timeout: Some(TEN_MINUTES),
             has_tool_search: true,
             keeps_own_tools_loaded: true,
             has_code_mode: false,
@@ -112,6 +115,7 @@ const KNOWN: [KnownClient; 11] = [
             name_limit: Some(64 - COPILOT_PREFIX),
             relisting: RelistBehavior::InTime,
             settling: SETTLING,
+            call_timeout: ClientProfile::UNKNOWN.call_timeout,
             has_tool_search: true,
             keeps_own_tools_loaded: true,
             has_code_mode: false,
@@ -134,6 +138,8 @@ const SEARCHES_ALL: ClientProfile = ClientProfile {
 };
 
 const SETTLING: Duration = Duration::from_millis(50);
+/// Default `timeout` of Gemini CLI and Qwen Code for each server, documented.
+const TEN_MINUTES: Duration = Duration::from_mins(10);
 
 /// Ignores list changes. With models it knows, shows the first 250 characters of the instructions,
 /// and tools only after a search. Results keep 6,000 characters at each end. Names over 128
@@ -145,6 +151,7 @@ const CODEX: ClientProfile = ClientProfile {
     name_limit: Some(128 - CODEX_PREFIX),
     relisting: RelistBehavior::Never,
     settling: SETTLING,
+    call_timeout: ClientProfile::UNKNOWN.call_timeout,
     has_tool_search: true,
     keeps_own_tools_loaded: true,
     has_code_mode: false,
@@ -157,6 +164,7 @@ const CLAUDE_CODE: ClientProfile = ClientProfile {
     name_limit: Some(128 - CLAUDE_PREFIX),
     relisting: RelistBehavior::InTime,
     settling: SETTLING,
+    call_timeout: None,
     has_tool_search: true,
     keeps_own_tools_loaded: true,
     has_code_mode: false,

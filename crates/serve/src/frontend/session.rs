@@ -244,6 +244,15 @@ impl AgentSession {
         self.capabilities(meta).is_some_and(|all| all.member(needed).is_some())
     }
 
+    /// Returns the name that the client program reports; empty if it reports none.
+    pub(crate) fn client_name<'a>(&'a self, meta: &'a RequestMeta) -> &'a str {
+        match (&meta.client, self.introduced.get()) {
+            (Some(client), _) => &client.name,
+            (None, Some(introduced)) => &introduced.client.name,
+            (None, None) => "",
+        }
+    }
+
     pub(crate) fn reads_links(&self, meta: &RequestMeta) -> bool {
         meta.is_modern || self.introduced.get().is_none_or(|introduced| introduced.reads_links)
     }

@@ -12,6 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use crate::cli::output::escape_to_line;
+use crate::cli::servers::waiting_calls::read_queue;
+use mcp_workbench_core::gateway::PendingCall;
 use mcp_workbench_core::telemetry::process_registry;
 use mcp_workbench_names::untrusted_text;
 use mcp_workbench_os::connect_locally;
@@ -30,8 +33,8 @@ pub(super) enum TopEvent {
     /// The running processes, with `true` for those that have a socket.
     Running(Vec<(u32, bool)>),
     ActionFinished(String),
-    /// A sign-in page to open in a browser, as lines of text.
-    SignInPage(Vec<String>),
+    /// Lines of text to show until the next key.
+    Page(Vec<String>),
     Key(KeyEvent),
     Redraw,
     InputClosed,
@@ -80,7 +83,7 @@ impl ActionReply {
                 let foot = "Waiting up to 5 minutes. Press any key to go back.".to_owned();
                 let lines =
                     [head, untrusted_text::single_line(&self.address)].into_iter().chain(code);
-                TopEvent::SignInPage(lines.chain([foot]).collect())
+                TopEvent::Page(lines.chain([foot]).collect())
             }
             _ => TopEvent::ActionFinished(self.message),
         }
@@ -156,6 +159,35 @@ pub(super) async fn act(action: ActionRequest, told: mpsc::Sender<TopEvent>) {
         }
     };
     let _ = told.send(heard).await;
+}
+
+/// Shows the calls that wait for an approval, with all their arguments.
+pub(super) async fn show_approvals(workbenches: Vec<(u32, PathBuf)>, told: mpsc::Sender<TopEvent>) {
+    let mut lines = Vec::new();
+    for (pid, socket) in workbenches {
+        let Ok(queue) = read_queue(pid, socket).await else { continue };
+        lines.extend(queue.calls.iter().flat_map(approval_lines));
+    }
+    let page = if lines.is_empty() {
+        TopEvent::ActionFinished("no call waits for an approval".to_owned())
+    } else {
+        let last = "To answer, run `mcp-workbench approvals --watch`. Press any key to go back.";
+        lines.push(last.to_owned());
+        TopEvent::Page(lines)
+    };
+    let _ = told.send(page).await;
+}
+
+fn approval_lines(call: &PendingCall) -> [String; 4] {
+    let line = |text: &str| untrusted_text::escape_invisible(text);
+    let agent = call.agent.as_deref().unwrap_or("an agent without a name");
+    [
+        format!("{}  {}", line(&call.id.chars().take(8).collect::<String>()), line(agent)),
+        format!("{} of {} in {}", line(&call.tool), line(&call.server), line(&call.toolbox)),
+        // Escaped by the workbench; again, in case the socket isn't one's.
+        escape_to_line(&call.arguments),
+        String::new(),
+    ]
 }
 
 async fn ask(action: ActionRequest) -> std::io::Result<(ActionReply, Option<WorkbenchStatus>)> {

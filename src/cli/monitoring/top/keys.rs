@@ -1,5 +1,7 @@
 //! Key bindings.
 
+use std::path::PathBuf;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::cli::monitoring::top::connection::ActionRequest;
@@ -16,6 +18,7 @@ const MAX_FILTER: usize = 60;
 pub(super) enum UserCommand {
     Quit,
     Act(ActionRequest),
+    ShowApprovals(Vec<(u32, PathBuf)>),
 }
 
 /// Applies a key to the state. Returns a command if the key needs more than that.
@@ -84,6 +87,7 @@ pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> 
         KeyCode::Char('s') => ServerAction::Stop,
         KeyCode::Char('r') => ServerAction::Restart,
         KeyCode::Char('m') => ServerAction::Pause,
+        KeyCode::Char('a') => return Some(UserCommand::ShowApprovals(state.sockets())),
         KeyCode::Char('l') => {
             let Some(action) = state.sign_in() else {
                 state.note = Some("select a server that requires sign-in first".to_owned());

@@ -99,8 +99,13 @@ fn title(state: &TopState) -> Line<'static> {
     let agents: usize = views().map(|view| view.agents.len()).sum();
     let in_flight: u64 = views().map(|view| view.calls_in_flight).sum();
     let saved: i64 = views().map(|view| view.saved_tokens).sum();
+    let waiting: usize = views().map(|view| view.approvals).sum();
+    let waiting = match waiting {
+        0 => String::new(),
+        waiting => format!("  {} for approval: a", format_count(waiting, "call")),
+    };
     let text = format!(
-        "{}  {running}/{} servers  {}  {} in flight  {} tokens saved",
+        "{}  {running}/{} servers  {}  {} in flight{waiting}  {} tokens saved",
         format_count(state.workbenches.len(), "workbench"),
         servers().count(),
         format_count(agents, "agent"),

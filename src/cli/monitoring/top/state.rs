@@ -88,7 +88,7 @@ impl TopState {
                 self.unreachable_pids = unseen.map(|(pid, _)| *pid).collect();
             }
             TopEvent::ActionFinished(said) => self.note = Some(said),
-            TopEvent::SignInPage(lines) => self.show_page(lines),
+            TopEvent::Page(lines) => self.show_page(lines),
             TopEvent::Key(_) | TopEvent::Redraw | TopEvent::InputClosed => {}
         }
     }
@@ -96,6 +96,10 @@ impl TopState {
     pub(super) fn show_page(&mut self, lines: Vec<String>) {
         (self.note, self.page) = (None, lines);
         self.input_mode = InputMode::Page;
+    }
+
+    pub(super) fn sockets(&self) -> Vec<(u32, PathBuf)> {
+        self.workbenches.iter().map(|(pid, bench)| (*pid, bench.socket.clone())).collect()
     }
 
     pub(super) fn rows(&self) -> Vec<TreeRow<'_>> {

@@ -14,6 +14,8 @@ use mcp_workbench_wire::json::exact::ExactJson;
 
 /// Maximum length of the displayed arguments, in characters.
 const MAX_ARGUMENTS: usize = 8000;
+/// The same in the approval queue, which shows them in full.
+const MAX_WHOLE: usize = 64 * 1024;
 /// Arguments with more bytes aren't parsed.
 const MAX_READ: usize = 4 * 1024 * 1024;
 /// Number of characters at each end of a shortened text.
@@ -29,7 +31,7 @@ pub(crate) fn confirmation_message(
     arguments: Option<&RawJson>,
     secrets: &Redactor,
 ) -> Result<String, String> {
-    let named = |name: &str| format!("`{}`", escape_invisible(&elide_middle(name, NAME_EDGE)));
+    let named = |name: &str| format!("`{}`", shown_name(name));
     let who = match agent {
         Some(agent) => format!("Agent {}", named(agent.as_str())),
         None => "The agent".to_owned(),
@@ -44,33 +46,58 @@ pub(crate) fn confirmation_message(
     ))
 }
 
+/// Returns a name as a confirmation shows it.
+pub(crate) fn shown_name(name: &str) -> String {
+    escape_invisible(&elide_middle(name, NAME_EDGE))
+}
+
+/// Formats the arguments for the approval queue: all of them, never shortened.
+pub(crate) fn whole_arguments(
+    arguments: Option<&RawJson>,
+    secrets: &Redactor,
+) -> Result<String, String> {
+    let Some(arguments) = arguments else { return Ok("{}".to_owned()) };
+    let whole = in_words(&read(arguments)?, secrets, usize::MAX);
+    match whole.chars().count() {
+        length if length <= MAX_WHOLE => Ok(whole),
+        length => Err(too_long(length, MAX_WHOLE)),
+    }
+}
+
 /// Formats the arguments. If they are too long, shortens the texts in them.
 fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
-    if arguments.len() > MAX_READ {
-        return Err(format!("its arguments are too long ({} bytes)", arguments.len()));
-    }
-    // Rejects duplicate keys, since the server could use the hidden one, and keeps numbers as they
-    // are written.
-    let read = ExactJson::parse(arguments.as_bytes());
-    let read = read.map_err(|why| {
-        format!("its arguments are invalid: {}", escape_invisible(&elide_middle(&why, EDGE)))
-    })?;
-    let in_words = |most: usize| {
-        let mut shown = String::new();
-        write_value(&mut shown, &read, &|text| quote(&secrets.redact(text), most));
-        shown
-    };
-    let whole = in_words(usize::MAX);
+    let read = read(arguments)?;
+    let whole = in_words(&read, secrets, usize::MAX);
     if whole.chars().count() <= MAX_ARGUMENTS {
         return Ok(whole);
     }
-    let cut = in_words(EDGE);
+    let cut = in_words(&read, secrets, EDGE);
     match cut.chars().count() {
         length if length <= MAX_ARGUMENTS => Ok(cut),
-        length => {
-            Err(format!("its arguments are too long ({length} characters, limit {MAX_ARGUMENTS})"))
-        }
+        length => Err(too_long(length, MAX_ARGUMENTS)),
     }
+}
+
+fn too_long(length: usize, most: usize) -> String {
+    format!("its arguments are too long ({length} characters, limit {most})")
+}
+
+/// Rejects duplicate keys, since the server could use the hidden one, and keeps numbers as they are
+/// written.
+fn read(arguments: &RawJson) -> Result<ExactJson, String> {
+    if arguments.len() > MAX_READ {
+        return Err(format!("its arguments are too long ({} bytes)", arguments.len()));
+    }
+    ExactJson::parse(arguments.as_bytes()).map_err(|why| {
+        format!("its arguments are invalid: {}", escape_invisible(&elide_middle(&why, EDGE)))
+    })
+}
+
+/// Formats a value. Texts with more than twice `most` characters lose their middle.
+fn in_words(value: &ExactJson, secrets: &Redactor, most: usize) -> String {
+    let mut shown = String::new();
+    write_value(&mut shown, value, &|text| quote(&secrets.redact(text), most));
+    shown
 }
 
 /// Appends a value, with `quoted` for its texts and names.
@@ -234,6 +261,18 @@ mod tests {
         assert_eq!(shown[7], r#""a" … 9 spaces … "b""#);
         assert_eq!(shown[10], r#""a\u{202e}""#);
         assert_eq!(shown[11], r#""a\\u{202e}""#);
+    }
+
+    // invariant: confirm-before-send
+    #[test]
+    fn approval_shows_every_character_or_fails() {
+        let shown =
+            |value: &Value| whole_arguments(Some(&RawJson::encode(value)), &Redactor::default());
+        let long = json!({ "text": "x".repeat(50_000) });
+        assert_eq!(shown(&long), Ok(long.to_string()));
+        let why = shown(&json!("x".repeat(MAX_WHOLE))).unwrap_err();
+        assert_eq!(why, "its arguments are too long (65538 characters, limit 65536)");
+        assert_eq!(whole_arguments(None, &Redactor::default()).as_deref(), Ok("{}"));
     }
 
     // invariant: confirm-before-send

@@ -25,6 +25,7 @@ const fn known(relisting: RelistBehavior, has_tool_search: bool) -> ClientProfil
         answer_limit: None,
         name_limit: None,
         relisting,
+        call_timeout: None,
         settling: Duration::ZERO,
         has_tool_search,
         keeps_own_tools_loaded: true,

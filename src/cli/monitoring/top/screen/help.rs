@@ -13,6 +13,7 @@ s           stop it; it starts again on demand
 r           restart it
 m           pause or resume it; a paused server does not start
 l           sign in to the server: shows the URL to open
+a           show the calls that wait for an approval
 Enter       on a call: show why it failed
 /           filter by name; Esc clears the filter
 ?           what the words on the screen mean

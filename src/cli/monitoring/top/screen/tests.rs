@@ -241,7 +241,7 @@ fn sign_in_key_shows_the_page_to_open() {
     };
     assert_eq!((action.what, action.server.as_deref()), (ActionKind::SignIn, Some("github")));
     let page = ["To sign in, open this:", "https://auth.example.com/authorize?x=1"];
-    state.apply(TopEvent::SignInPage(page.map(str::to_owned).into()));
+    state.apply(TopEvent::Page(page.map(str::to_owned).into()));
     let shown = drawn(&mut state, 80, 10);
     assert!(shown.contains(page[1]) && !shown.contains("github"), "{shown}");
     press(&mut state, KeyCode::Char('x'));
