@@ -278,3 +278,23 @@ fn removal_reports_the_last_server() {
         assert_eq!(removed.was_last, was_last, "{text}");
     }
 }
+
+#[test]
+fn text_is_added_or_replaced_and_the_rest_stays() {
+    let path = ["approvals", "key"];
+    for (before, after) in [
+        (r#"{"mcpServers": {}}"#, r#"{"mcpServers": {}, "approvals": {"key":"x"}}"#),
+        (
+            r#"{"approvals": {"notify": false}, "mcpServers": {}} // end"#,
+            r#"{"approvals": {"notify": false, "key": "x"}, "mcpServers": {}} // end"#,
+        ),
+        (
+            r#"{"approvals": {"key": "old", "notify": false}, "mcpServers": {}}"#,
+            r#"{"approvals": {"notify": false, "key": "x"}, "mcpServers": {}}"#,
+        ),
+    ] {
+        assert_eq!(set_text(source(before), &path, "x").as_deref(), Ok(after));
+    }
+    let wrong = set_text(source(r#"{"approvals": [], "mcpServers": {}}"#), &path, "x");
+    assert!(wrong.is_err(), "{wrong:?}");
+}

@@ -65,9 +65,11 @@ pub(super) fn read_passphrase(prompt: &str) -> Result<String, CommandError> {
     read
 }
 
-/// Waits for a key, at most for `patience`.
-pub(super) fn read_key(patience: Duration) -> Result<Option<Pressed>, CommandError> {
+/// Shows a prompt and waits for a key, at most for `patience`.
+pub(super) fn read_key(prompt: &str, patience: Duration) -> Result<Option<Pressed>, CommandError> {
+    // First, so that a quick key doesn't appear.
     let _raw = RawMode::enter()?;
+    show(prompt)?;
     next_key(Some(patience)).map_err(CommandError::internal)
 }
 

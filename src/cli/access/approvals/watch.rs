@@ -35,7 +35,7 @@ pub(super) fn run(global: &GlobalArgs) -> Result<(), CommandError> {
                 }
             }
             None => {
-                if let Some(Pressed::Cancel | Pressed::Char('q')) = read_key(PAUSE)? {
+                if let Some(Pressed::Cancel | Pressed::Char('q')) = read_key("", PAUSE)? {
                     return Ok(());
                 }
             }
@@ -46,9 +46,9 @@ pub(super) fn run(global: &GlobalArgs) -> Result<(), CommandError> {
 /// Shows a call and asks what to do with it. A failed answer doesn't end the watch.
 fn ask(queue: &CallQueue, call: &PendingCall) -> Result<Choice, CommandError> {
     print::text_unredacted(&describe(call))?;
-    show("Approve this call? a approve, d deny, s skip, q quit: ")?;
+    let mut prompt = "Approve this call? a approve, d deny, s skip, q quit: ";
     let (word, answered) = loop {
-        match read_key(Duration::MAX)? {
+        match read_key(std::mem::take(&mut prompt), Duration::MAX)? {
             Some(Pressed::Char('a')) => {
                 show("a\n")?;
                 break ("approved", approve(queue, call));
