@@ -12,19 +12,22 @@ use crate::sections::root::{RawConfig, RawToolMode};
 use crate::syntax::document;
 use crate::syntax::section::ConfigSection;
 use crate::tests::{case, json_files, repository};
-use crate::{schema, schema_text};
-
-const FILE: &str = "schemas/workbench-config.schema.json";
+use crate::{project_schema_text, schema, schema_text};
 
 // invariant: key-described-once
 #[test]
 fn the_committed_schema_is_current() {
-    let path = repository().join(FILE);
-    let committed = fs::read_to_string(&path).unwrap_or_default();
-    if committed != schema_text() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, schema_text()).unwrap();
-        panic!("{FILE} was outdated and is now updated; run the test again");
+    for (file, text) in [
+        ("schemas/workbench-config.schema.json", schema_text()),
+        ("schemas/workbench-project.schema.json", project_schema_text()),
+    ] {
+        let path = repository().join(file);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        if committed != text {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            panic!("{file} was outdated and is now updated; run the test again");
+        }
     }
 }
 
