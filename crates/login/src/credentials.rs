@@ -9,16 +9,18 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use tokio::time::timeout;
 
-use crate::exchange;
 use crate::login_state::{LoginState, REFUSED, RenewalOutcome, missing_scopes_reason};
 use crate::record::{LoginRecord, Token, union};
 use crate::renewal::renew;
 use crate::scopes;
-use crate::target::LoginLimit;
+use crate::target::{LoginError, LoginLimit};
+use crate::token::sanitize_excerpt;
 use mcp_workbench_wire::http_client::{Challenge, RetryDecision};
 
 /// How long a request waits for a renewal while its token is still valid.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Backoff after the server has rejected a newly exchanged token.
+const REJECTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns the `Authorization` header, after renewing a token that is about to expire.
 pub(crate) async fn headers(login: &Arc<LoginState>) -> HeaderMap {
@@ -66,7 +68,7 @@ pub(crate) async fn handle_challenge(
     challenge: Challenge,
 ) -> RetryDecision {
     if login.is_exchange() {
-        return exchange::handle_challenge(login, challenge).await;
+        return handle_exchange_challenge(login, challenge).await;
     }
     let Challenge { status, www_authenticate: schemes, authorization: shown, is_last } = challenge;
     let is_bearer = |scheme: &String| scheme.to_ascii_lowercase().contains("bearer");
@@ -195,4 +197,36 @@ async fn step_up(
         login.require_sign_in(&missing_scopes_reason(&wanted), None);
     }
     RetryDecision::AwaitSignIn
+}
+
+/// Decides how to proceed after the server has rejected the exchanged token. There is no sign-in,
+/// so the alternative to another exchange is an error.
+async fn handle_exchange_challenge(login: &Arc<LoginState>, challenge: Challenge) -> RetryDecision {
+    let Challenge { status, www_authenticate: said, authorization: shown, is_last } = challenge;
+    if status == StatusCode::FORBIDDEN {
+        let said = sanitize_excerpt(&said.join(", "));
+        let colon = if said.is_empty() { "" } else { ": " };
+        let reason = format!("the server denies access with the exchanged token{colon}{said}");
+        let hint =
+            "this caller may lack the permission, or `scopes` in `auth` of the server's entry";
+        login.note_rejection(LoginError::new(reason, hint));
+        return RetryDecision::GiveUp;
+    }
+    let shown = shown.as_ref().and_then(|shown| shown.to_str().ok());
+    let shown = shown.and_then(|shown| shown.strip_prefix("Bearer "));
+    if !is_last {
+        return match renew(login, shown).await {
+            RenewalOutcome::Fresh => RetryDecision::Retry,
+            RenewalOutcome::SignInRequired(_) | RenewalOutcome::Transient(_) => {
+                RetryDecision::GiveUp
+            }
+        };
+    }
+    let reason = "the server rejected a newly exchanged token";
+    let hint = "check that the server accepts tokens of `issuer`, and `resource` and `audience` in \
+                `auth` of its entry";
+    login.note_exchange(Some(LoginError::new(reason, hint)));
+    // Each further call would otherwise lead to another exchange.
+    login.finish_renewal(&RenewalOutcome::Transient(reason.to_owned()), REJECTED_PAUSE);
+    RetryDecision::GiveUp
 }

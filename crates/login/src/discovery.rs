@@ -12,13 +12,12 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
     OAuthClientConfig, OAuthHttpClient,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
 use tokio::time::timeout;
 use url::{Origin, Url};
 
-use crate::http::{AuthHttpClient, DiscoveryHttpClient, MAX_URL, redacted_url};
+use crate::http::{AuthHttpClient, DiscoveryHttpClient, redacted_url};
 use crate::login_state::LoginState;
+use crate::metadata::authority;
 use crate::record::AuthorizationServer;
 use crate::scopes;
 use crate::target::{LoginError, LoginLimit, LoginTarget};
@@ -172,56 +171,6 @@ pub(crate) async fn discover_issuer(
     Ok(authority)
 }
 
-/// Fetches the metadata of an issuer (RFC 8414 §3, `OpenID` Connect Discovery §4).
-pub(crate) async fn fetch_issuer_metadata(
-    http: &AuthHttpClient,
-    issuer: &Url,
-) -> Result<AuthorizationServer, LoginError> {
-    let hint = "check `issuer` in `auth` of the server's entry, and that the issuer is reachable";
-    let failed = |why: String| LoginError::new(why, hint);
-    let fetched = async {
-        let mut why = String::new();
-        for url in metadata_addresses(issuer) {
-            let answer = http.get(&url).await.map_err(failed)?;
-            if !answer.status.is_success() {
-                why = format!("{} returned HTTP status {}", redacted_url(&url), answer.status);
-                continue;
-            }
-            let found = serde_json::from_slice(&answer.body).ok();
-            let Some(found) = found.and_then(|raw| authority(raw, false)) else {
-                return Err(failed(format!("{} is not valid metadata", redacted_url(&url))));
-            };
-            // The metadata of another issuer could name its own token endpoint (RFC 8414 §3.3).
-            if Url::parse(&found.issuer).ok().as_ref() != Some(issuer) {
-                let other = sanitize_excerpt(&found.issuer);
-                let url = redacted_url(&url);
-                return Err(failed(format!("{url} has the metadata of another issuer, {other}")));
-            }
-            return Ok(found);
-        }
-        Err(failed(why))
-    };
-    timeout(TIMEOUT, fetched).await.unwrap_or_else(|_| {
-        Err(failed(format!("{} did not respond in time", redacted_url(issuer))))
-    })
-}
-
-fn metadata_addresses(issuer: &Url) -> Vec<Url> {
-    let path = issuer.path().trim_end_matches('/');
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        url.set_path(&path);
-        url
-    };
-    let (oauth, openid) =
-        ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
-    let mut all = vec![at(format!("{oauth}{path}")), at(format!("{path}{openid}"))];
-    if !path.is_empty() {
-        all.push(at(format!("{openid}{path}")));
-    }
-    all
-}
-
 /// Reads the metadata at `oauth.authServerMetadataUrl`.
 async fn fetch_configured_metadata(
     http: &AuthHttpClient,
@@ -296,46 +245,6 @@ async fn resource(
     let address = Url::parse(&manager.get_authorization_url(&[]).await.ok()?).ok()?;
     let resource = address.query_pairs().find(|(name, _)| name == "resource");
     resource.map(|(_, resource)| resource.into_owned()).filter(|resource| !resource.is_empty())
-}
-
-/// Parses metadata (RFC 8414 §2). `None` if a required field is missing or invalid.
-fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<AuthorizationServer> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        issuer: String,
-        authorization_endpoint: Option<String>,
-        token_endpoint: Url,
-        registration_endpoint: Option<Url>,
-        revocation_endpoint: Option<Url>,
-        device_authorization_endpoint: Option<Url>,
-        token_endpoint_auth_methods_supported: Option<Vec<String>>,
-        code_challenge_methods_supported: Option<Vec<String>>,
-        scopes_supported: Option<Vec<String>>,
-        #[serde(default)]
-        authorization_response_iss_parameter_supported: bool,
-        #[serde(default)]
-        client_id_metadata_document_supported: bool,
-    }
-
-    let metadata: Metadata = serde_json::from_value(Value::Object(raw)).ok()?;
-    if metadata.issuer.len() > MAX_URL {
-        return None;
-    }
-    let authorize = metadata.authorization_endpoint.filter(|url| !url.is_empty());
-    Some(AuthorizationServer {
-        issuer: metadata.issuer,
-        authorization_endpoint: authorize.and_then(|url| Url::parse(&url).ok()),
-        token_endpoint: metadata.token_endpoint,
-        registration_endpoint: metadata.registration_endpoint,
-        revocation_endpoint: metadata.revocation_endpoint,
-        device_authorization_endpoint: metadata.device_authorization_endpoint,
-        auth_methods: metadata.token_endpoint_auth_methods_supported,
-        challenge_methods: metadata.code_challenge_methods_supported,
-        scopes: metadata.scopes_supported,
-        sends_issuer: metadata.authorization_response_iss_parameter_supported,
-        takes_documents: metadata.client_id_metadata_document_supported,
-        is_guessed,
-    })
 }
 
 /// Checks that every endpoint uses TLS (or is on loopback) and is allowed by the address policy.

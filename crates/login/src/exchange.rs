@@ -3,33 +3,27 @@
 //! The server never gets the caller's own token, nor any token that this program would accept: it
 //! could otherwise act as the caller here.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::StatusCode;
 use serde::Deserialize;
 
 use crate::assertion::{self, Assertion};
 use crate::caller_tokens::CallerToken;
 use crate::client_registration::configured_client;
 use crate::discovery::{DiscoveryResult, discover_issuer};
-use crate::login_state::{LoginState, RenewalOutcome};
+use crate::login_state::LoginState;
 use crate::non_interactive::TOKEN_EXCHANGE;
 use crate::pkce;
 use crate::record::{LoginRecord, Token, unix_now};
-use crate::renewal::renew;
 use crate::target::LoginError;
 use crate::token::{self, Fields, TokenError, TokenResponse, sanitize_excerpt};
-use mcp_workbench_wire::http_client::{Challenge, RetryDecision};
 
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 /// Maximum length of an exchanged token, in bytes. Longer ones don't fit into a header.
 const MAX_TOKEN: usize = 16 * 1024;
-/// Backoff after the server has rejected a newly exchanged token.
-const REJECTED_PAUSE: Duration = Duration::from_secs(5);
 
 const ISSUES_OWN: &str = "configure the issuer to issue a token for the server only (`resource` and \
                           `audience` in `auth` of the server's entry)";
@@ -193,39 +187,4 @@ fn has_audience(token: &str, own: &[String]) -> bool {
         })
     };
     audience.iter().any(is_own)
-}
-
-/// Decides how to proceed after the server has rejected the exchanged token. There is no sign-in,
-/// so the alternative to another exchange is an error.
-pub(crate) async fn handle_challenge(
-    login: &Arc<LoginState>,
-    challenge: Challenge,
-) -> RetryDecision {
-    let Challenge { status, www_authenticate: said, authorization: shown, is_last } = challenge;
-    if status == StatusCode::FORBIDDEN {
-        let said = sanitize_excerpt(&said.join(", "));
-        let colon = if said.is_empty() { "" } else { ": " };
-        let reason = format!("the server denies access with the exchanged token{colon}{said}");
-        let hint =
-            "this caller may lack the permission, or `scopes` in `auth` of the server's entry";
-        login.note_rejection(LoginError::new(reason, hint));
-        return RetryDecision::GiveUp;
-    }
-    let shown = shown.as_ref().and_then(|shown| shown.to_str().ok());
-    let shown = shown.and_then(|shown| shown.strip_prefix("Bearer "));
-    if !is_last {
-        return match renew(login, shown).await {
-            RenewalOutcome::Fresh => RetryDecision::Retry,
-            RenewalOutcome::SignInRequired(_) | RenewalOutcome::Transient(_) => {
-                RetryDecision::GiveUp
-            }
-        };
-    }
-    let reason = "the server rejected a newly exchanged token";
-    let hint = "check that the server accepts tokens of `issuer`, and `resource` and `audience` in \
-                `auth` of its entry";
-    login.note_exchange(Some(LoginError::new(reason, hint)));
-    // Each further call would otherwise lead to another exchange.
-    login.finish_renewal(&RenewalOutcome::Transient(reason.to_owned()), REJECTED_PAUSE);
-    RetryDecision::GiveUp
 }

@@ -31,6 +31,7 @@ mod http;
 mod issuer;
 mod listener;
 mod login_state;
+mod metadata;
 mod non_interactive;
 mod page;
 mod pending;
