@@ -19,6 +19,7 @@ mod audit;
 #[cfg(target_os = "linux")]
 mod budgets;
 mod caching;
+mod caller_identity;
 mod catalog;
 mod catalog_navigate;
 mod chaos;

@@ -95,6 +95,15 @@ pub(crate) fn fastmcp() -> Command {
     server
 }
 
+/// An issuer with token exchange (idpyoidc), and a server that accepts its tokens. It exits when its
+/// stdin closes.
+#[track_caller]
+pub(crate) fn exchange() -> Command {
+    let mut server = command(&installed("signin-python/bin/python"));
+    server.arg(manifest_dir().join("tests/signin/exchange.py"));
+    server
+}
+
 /// An executable from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {
