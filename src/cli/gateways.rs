@@ -52,6 +52,7 @@ pub(crate) fn pool_options(global: Option<&GlobalArgs>) -> PoolOptions {
         environment: Arc::new(ChildEnvironment::new(ProcessEnv.vars())),
         program: current_program(),
         homes: global.and_then(GlobalArgs::homes),
+        direct: global.and_then(GlobalArgs::direct_records),
         store: global.and_then(GlobalArgs::store),
         logins: global.and_then(GlobalArgs::login_keep),
         ..PoolOptions::default()

@@ -12,11 +12,13 @@ mod agent_handle;
 mod capabilities;
 mod change_feed;
 mod connection;
+mod direct;
 mod error;
 pub mod events;
 mod exit_cause;
 pub mod handshake;
 mod id;
+pub mod installed_package;
 pub mod launch;
 pub mod listing_reader;
 mod listing_store;
@@ -45,11 +47,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::change_feed::ChangeFeed;
+use crate::backend::direct::DirectRecords;
 use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
 pub(crate) use crate::backend::message_router::task_key;
@@ -74,6 +77,7 @@ pub use crate::backend::agent_handle::{
 pub use crate::backend::capabilities::{APPS_NAME, ClientCapabilities};
 use crate::backend::connection::LeasedConnection;
 pub use crate::backend::connection::{BackendConnection, CallTimeouts, OutgoingRequest};
+pub use crate::backend::direct::{DirectProgram, StartMethod, start_method};
 pub use crate::backend::error::StartError;
 pub use crate::backend::exit_cause::{StderrTail, strip_stderr_tail};
 pub use crate::backend::handshake::Era;
@@ -92,7 +96,7 @@ pub use crate::backend::quota::{
 };
 pub use crate::backend::remote_error::RemoteError;
 pub use crate::backend::server_request::{AgentEvent, ServerRequest};
-pub use crate::backend::spec::{BackendSpec, HttpEndpoint, ServerTransport};
+pub use crate::backend::spec::{BackendSpec, HttpEndpoint, ReviewedPackage, ServerTransport};
 pub use crate::backend::start_scheduler::StartPriority;
 pub use crate::backend::status::{BackendStatus, Phase};
 pub use mcp_workbench_wire::server::RpcOutcome;
@@ -158,7 +162,15 @@ pub(crate) struct LaunchResources {
     pub(crate) reaper: Arc<ProcessReaper>,
 }
 
+/// What direct starts of servers share.
+pub(crate) struct DirectStarts {
+    pub(crate) records: DirectRecords,
+    /// Package managers run one at a time, so that they leave processors to servers.
+    pub(crate) turn: Semaphore,
+}
+
 pub(crate) struct PoolContext {
+    pub(crate) direct: DirectStarts,
     pub(crate) launch: LaunchResources,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,

@@ -231,6 +231,7 @@ mod tests {
             withheld: std::collections::BTreeSet::new(),
             has_own_folder: false,
             sandbox: None,
+            starts_directly: true,
         });
         let mut server = ServerConfig::new(ServerName::new("srv"), launch);
         let arguments = BTreeMap::from([("key".to_owned(), json!(secret))]);

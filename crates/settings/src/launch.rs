@@ -64,6 +64,9 @@ pub struct StdioLaunch {
     pub has_own_folder: bool,
     /// The server's own sandbox; `None`: the default of the configuration.
     pub sandbox: Option<Sandbox>,
+    /// `true` if a server of `npx` or `uvx` may start from the package manager's cache, without
+    /// them.
+    pub starts_directly: bool,
 }
 
 impl Launch {
@@ -105,6 +108,7 @@ impl StdioLaunch {
             withheld: BTreeSet::new(),
             has_own_folder: false,
             sandbox: None,
+            starts_directly: true,
         }
     }
 
@@ -150,6 +154,7 @@ impl fmt::Debug for StdioLaunch {
             withheld,
             has_own_folder,
             sandbox,
+            starts_directly,
         } = self;
         let names: Vec<&String> = env.keys().collect();
         f.debug_struct("StdioLaunch")
@@ -162,6 +167,7 @@ impl fmt::Debug for StdioLaunch {
             .field("withheld", withheld)
             .field("has_own_folder", has_own_folder)
             .field("sandbox", sandbox)
+            .field("starts_directly", starts_directly)
             .finish()
     }
 }

@@ -36,7 +36,7 @@ pub use oauth::{
     AccountScope, ClientKey, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator,
     TokenExchange,
 };
-pub use package::{Ecosystem, Package, VersionRequest};
+pub use package::{Ecosystem, Package, RunnerCommand, UnusualCommand, VersionRequest};
 pub use policy::{
     AgentPolicy, ArgumentTest, ConfirmationPolicy, DefaultPolicy, PolicyCondition, PolicyConfig,
     ProjectRules, TimeWindow, UnknownAgentPolicy,

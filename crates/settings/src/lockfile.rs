@@ -117,6 +117,8 @@ pub struct LockedPackage {
     pub version: Option<String>,
     /// Digest of the package contents, prefixed with the algorithm.
     pub integrity: Option<String>,
+    /// Digest of the installed files, if `integrity` is one of the downloaded archive.
+    pub contents: Option<String>,
 }
 
 /// The recorded definitions of one server.

@@ -2,6 +2,10 @@
 //!
 //! Only the arguments are inspected; no registry is queried.
 
+mod runner_command;
+
+pub use crate::package::runner_command::{RunnerCommand, UnusualCommand};
+
 /// A package that a server is started from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Package {

@@ -311,6 +311,11 @@ impl GlobalArgs {
         Some(self.resolve_cache_dir().ok()?.join("homes"))
     }
 
+    /// The folder for records of cached packages.
+    pub(crate) fn direct_records(&self) -> Option<PathBuf> {
+        Some(self.resolve_cache_dir().ok()?.join("direct"))
+    }
+
     /// Candidate folders for the admin socket, best first.
     pub(crate) fn socket_folders(&self) -> Vec<PathBuf> {
         let runtime = ProcessEnv.get("XDG_RUNTIME_DIR").map(PathBuf::from);

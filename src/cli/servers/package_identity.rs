@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use mcp_workbench_config::env::EnvSource;
-use mcp_workbench_os::read_input_text;
+use mcp_workbench_core::backend::installed_package::InstalledPackage;
+use mcp_workbench_core::backend::installed_package::npm::contents_digest;
 use mcp_workbench_settings::{Ecosystem, LockedPackage, Package, StdioLaunch, VersionRequest};
 
 mod npm;
@@ -23,6 +24,8 @@ pub(crate) struct PackageIdentity {
     /// The digest of the package: npm's `sha512-…`, `sha256:…` of an image or a Python archive, or
     /// `record-sha256:…`, a digest over the file digests of an installed Python package.
     pub(crate) integrity: Option<String>,
+    /// The digest of the installed files, if `integrity` is one of the downloaded archive.
+    pub(crate) contents: Option<String>,
     pub(crate) evidence: Option<PathBuf>,
     pub(crate) unknown_reason: Option<String>,
     /// `true` if another version can start without a local change.
@@ -50,6 +53,7 @@ pub(crate) fn identify(launch: &StdioLaunch, env: &dyn EnvSource) -> Option<Pack
         identity.version = Some(found.version);
         identity.unknown_reason = found.integrity.is_none().then(|| NO_DIGEST.to_owned());
         identity.integrity = found.integrity;
+        identity.contents = contents(package.ecosystem, &package.name, &found.evidence);
         identity.evidence = Some(found.evidence);
     }
     Some(identity)
@@ -79,6 +83,7 @@ impl PackageIdentity {
             requested: Some(package.requested.clone()),
             version,
             integrity,
+            contents: None,
             evidence: None,
             unknown_reason: unknown.map(str::to_owned),
             is_unpinned: package.is_unpinned(),
@@ -89,6 +94,7 @@ impl PackageIdentity {
     fn from_installed(ecosystem: Ecosystem, name: String, found: InstalledPackage) -> Self {
         Self {
             ecosystem,
+            contents: contents(ecosystem, &name, &found.evidence),
             name,
             requested: None,
             version: Some(found.version),
@@ -112,7 +118,8 @@ impl PackageIdentity {
             return Some(PackageDifference::Version);
         }
         let is_comparable = self.is_comparable(then);
-        (is_comparable && is_other(&self.integrity, &then.integrity)).then_some({
+        let has_other_digest = is_comparable && is_other(&self.integrity, &then.integrity);
+        (has_other_digest || is_other(&self.contents, &then.contents)).then_some({
             // The digest of an image is also its version.
             if self.version.is_some() && then.version.is_some() {
                 PackageDifference::Bytes
@@ -142,11 +149,14 @@ fn kind(digest: &str) -> &str {
     digest.rsplit_once([':', '-']).map_or("", |(kind, _)| kind)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct InstalledPackage {
-    version: String,
-    integrity: Option<String>,
-    evidence: PathBuf,
+/// Returns the digest of the files of an npm package. The digest of a Python package covers those.
+fn contents(ecosystem: Ecosystem, name: &str, evidence: &Path) -> Option<String> {
+    if ecosystem != Ecosystem::Npm {
+        return None;
+    }
+    let mut folders = evidence.ancestors().skip(1);
+    let folder = folders.find(|folder| folder.join("node_modules").join(name).is_dir())?;
+    contents_digest(folder, name)
 }
 
 struct LaunchEnv<'a> {
@@ -180,16 +190,4 @@ impl LaunchEnv<'_> {
         let of_all = || Some(PathBuf::from(self.get("XDG_DATA_HOME")?).join(below));
         named.or_else(of_all).or_else(|| Some(self.home()?.join(".local/share").join(below)))
     }
-}
-
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    paths.sort();
-    paths
-}
-
-fn read(file: &Path) -> Option<String> {
-    read_input_text(file).ok()
 }

@@ -73,6 +73,7 @@ struct RawPackage {
     name: String,
     version: Option<String>,
     integrity: Option<String>,
+    contents: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -189,7 +190,7 @@ fn server(raw: RawLockedServer) -> Result<LockedServer, MemberError> {
 }
 
 fn package(raw: RawPackage) -> Result<LockedPackage, MemberError> {
-    let RawPackage { registry, name, version, integrity } = raw;
+    let RawPackage { registry, name, version, integrity, contents } = raw;
     let known = Ecosystem::ALL.into_iter().find(|known| known.as_str() == registry);
     let ecosystem = known.ok_or_else(|| {
         let words = Ecosystem::ALL.map(Ecosystem::as_str).join("`, `");
@@ -199,7 +200,7 @@ fn package(raw: RawPackage) -> Result<LockedPackage, MemberError> {
         );
         MemberError { at: ".registry".to_owned(), why }
     })?;
-    Ok(LockedPackage { ecosystem, name, version, integrity })
+    Ok(LockedPackage { ecosystem, name, version, integrity, contents })
 }
 
 fn kind(
@@ -303,10 +304,11 @@ fn server_to_json(server: &LockedServer) -> Value {
     let mut members = serde_json::Map::new();
     let mut put = |key: &str, value: Value| _ = members.insert(key.to_owned(), value);
     put("launch", verbatim(launch));
-    if let Some(LockedPackage { ecosystem, name, version, integrity }) = package {
+    if let Some(LockedPackage { ecosystem, name, version, integrity, contents }) = package {
         let (registry, mut members) = (ecosystem.as_str(), json!({"name": name}));
         members["registry"] = registry.into();
-        for (key, known) in [("version", version), ("integrity", integrity)] {
+        for (key, known) in [("version", version), ("integrity", integrity), ("contents", contents)]
+        {
             if let Some(known) = known {
                 members[key] = known.as_str().into();
             }

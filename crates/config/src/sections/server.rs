@@ -73,6 +73,7 @@ pub(crate) fn check_server(
         inherit_env,
         sandbox,
         container,
+        direct,
         share_process,
         eager,
         isolation,
@@ -121,6 +122,7 @@ pub(crate) fn check_server(
                 ("cwd", cwd.is_some()),
                 ("sandbox", sandbox.is_some()),
                 ("container", container.is_some()),
+                ("direct", direct.is_some()),
             ];
             warn_ignored_keys(&commands, name, reader);
             http((&url, transport), headers, (oauth, auth), paths, reader).map(Launch::Http)
@@ -147,6 +149,7 @@ pub(crate) fn check_server(
                     sandbox: sandbox::check_confinement(sandbox, container, paths, reader),
                     inherit_env: inherit_env.is_some_and(|inherit| inherit.value),
                     withheld: [].into(),
+                    starts_directly: direct.is_none_or(|direct| direct.value),
                 })
             })
         }

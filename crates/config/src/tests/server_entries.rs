@@ -48,6 +48,7 @@ fn defaults_are_as_documented() {
                 withheld: [].into(),
                 has_own_folder: false,
                 sandbox: Some(Sandbox::Off),
+                starts_directly: true,
             }),
             resource_filters: Vec::new(),
             prompt_filters: Vec::new(),

@@ -42,6 +42,9 @@ use mcp_workbench_os::{
 use mcp_workbench_settings::{Confinement, Sandbox, StdioLaunch};
 
 pub use crate::backend::launch::environment::{ChildEnvironment, is_passed_on};
+pub(crate) use crate::backend::launch::environment::{
+    absent_interpreter as missing_interpreter, find as find_program, first_line,
+};
 
 /// Time for a child to exit after its stdin is closed.
 const LEAVE: Duration = Duration::from_millis(700);

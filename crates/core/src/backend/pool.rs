@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,6 +19,7 @@ use url::Url;
 
 use crate::backend::actor::{Actor, BackendState, ListingHistory, Succession};
 use crate::backend::change_feed::ChangeFeed;
+use crate::backend::direct::DirectRecords;
 use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
 use crate::backend::login_scope::{PendingLogins, tell_of_login};
@@ -30,8 +31,8 @@ use crate::backend::start_scheduler::StartScheduler;
 use crate::backend::status::StatusRecorder;
 use crate::backend::watchdog::Watchdog;
 use crate::backend::{
-    Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, LastKnownListing,
-    LaunchResources, ListingStore, LoginScope, PoolContext, WeakBackend, launch,
+    Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, DirectStarts,
+    LastKnownListing, LaunchResources, ListingStore, LoginScope, PoolContext, WeakBackend, launch,
 };
 use crate::telemetry::{Telemetry, server_span};
 use mcp_workbench_login::{
@@ -53,6 +54,8 @@ pub struct PoolOptions {
     pub program: Option<PathBuf>,
     /// Folder for the homes of sandboxed servers; `None` prevents their start.
     pub homes: Option<PathBuf>,
+    /// Folder for records of cached packages; `None` keeps none.
+    pub direct: Option<PathBuf>,
     pub store: Option<Arc<ListingStore>>,
     /// Storage for logins at HTTP servers; `None` disables sign-in.
     pub logins: Option<LoginStorage>,
@@ -120,6 +123,7 @@ impl Pool {
             environment,
             program,
             homes,
+            direct,
             store,
             logins,
             observer,
@@ -139,6 +143,7 @@ impl Pool {
         let run = process_reaper::name_of_run();
         let guard = Watchdog::new(program.clone(), launch::spawn_watchdog, run.clone());
         let context = PoolContext {
+            direct: DirectStarts { records: DirectRecords::new(direct), turn: Semaphore::new(1) },
             launch: LaunchResources {
                 reaper: Arc::new(ProcessReaper::new(run, guard)),
                 program,

@@ -12,7 +12,8 @@ use crate::backend::{Account, ChildEnvironment, ClientCapabilities, LoginScope, 
 use crate::telemetry::Redactor;
 use mcp_workbench_login::OAuthLogin;
 use mcp_workbench_settings::{
-    HttpLaunch, HttpTransport, Launch, Protocol, ServerConfig, ServerLimits, StdioLaunch,
+    HttpLaunch, HttpTransport, Launch, LockedPackage, Protocol, ServerConfig, ServerLimits,
+    StdioLaunch,
 };
 use mcp_workbench_wire::http_client::{Credentials, StaticHeaders};
 
@@ -37,6 +38,18 @@ pub struct BackendSpec {
     pub idle_timeout: Option<Duration>,
     pub max_message_bytes: usize,
     pub quotas: ServerLimits,
+    /// The package in the lockfile, if it is compared.
+    pub reviewed: Option<ReviewedPackage>,
+}
+
+/// The package that a server ran from when its definitions were reviewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewedPackage {
+    pub package: LockedPackage,
+    /// `true` if other files of the same version must not run.
+    pub is_enforced: bool,
+    /// The command that records the package of today.
+    pub accept_command: String,
 }
 
 impl BackendSpec {
@@ -71,7 +84,12 @@ impl BackendSpec {
     /// server doesn't get are ignored.
     pub fn is_same_server(&self, other: &Self) -> bool {
         let made_of = |spec: &Self| (spec.protocol, spec.capabilities);
-        made_of(self) == made_of(other) && self.reach == other.reach && self.inherits_as(other)
+        // Another policy must not use a process that this one would not start.
+        let is_reviewed_alike = self.reviewed == other.reviewed;
+        made_of(self) == made_of(other)
+            && is_reviewed_alike
+            && self.reach == other.reach
+            && self.inherits_as(other)
     }
 
     fn inherits_as(&self, other: &Self) -> bool {

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::Instrument;
 
+use crate::backend::direct::run_follow_up;
 use crate::backend::exit_cause::{ExitCause, StderrTail, with_stderr_tail, with_stdout};
 use crate::backend::handshake::{self, Era, HandshakeError, HandshakeRejection, HandshakeResult};
 use crate::backend::launch::grants;
@@ -147,7 +148,14 @@ pub(crate) async fn start(
     loop {
         let failed = match start_now(&spec, &context, &router, found, &when.urgency).await {
             Err(failed) if failed.is_away => failed,
-            result => return result,
+            Ok(mut started) => {
+                if let Some(work) = started.upstream.take_follow_up() {
+                    let work = run_follow_up(work, Arc::clone(&context));
+                    context.tasks.spawn(work.in_current_span());
+                }
+                return Ok(started);
+            }
+            Err(failed) => return Err(failed),
         };
         let Some(pause) = pauses.next() else { return Err(failed) };
         sleep(pause).await;

@@ -1,18 +1,20 @@
 //! The server end of a connection: a child process or a server over HTTP.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tracing::Instrument;
 
+use crate::backend::direct::{self, FollowUp, StartMethod, StartPlan};
 use crate::backend::exit_cause::{ExitCause, StderrTail};
 use crate::backend::launch::{self, Process, SpawnOptions, sandbox};
 use crate::backend::server_quota::ServerQuota;
 use crate::backend::{BackendSpec, HttpEndpoint, PoolContext, ServerTransport, StartError};
 use crate::telemetry::{QuotaKind, Redactor};
-use mcp_workbench_settings::{HttpTransport, StdioLaunch};
+use mcp_workbench_settings::{HttpTransport, RunnerCommand, StdioLaunch};
 use mcp_workbench_wire::http_client::{self, ServerAddress, TransportMode};
 use mcp_workbench_wire::memory_pool::{ReadLimits, ReconnectLimit};
 use mcp_workbench_wire::server::{self, DisconnectReason, IncomingHandler, ServerConnection};
@@ -23,8 +25,18 @@ const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 const SESSION_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) enum Upstream {
-    Child { process: Box<Process>, stderr: StderrTail, drain: JoinHandle<()> },
+    Child(Box<ChildServer>),
     Remote,
+}
+
+/// A server that is a child process.
+pub(crate) struct ChildServer {
+    process: Process,
+    stderr: StderrTail,
+    drain: JoinHandle<()>,
+    /// Held until the process has ended.
+    cache_lock: Option<File>,
+    follow_up: Option<FollowUp>,
 }
 
 impl Upstream {
@@ -71,7 +83,7 @@ impl Upstream {
 
     pub(crate) fn id(&self) -> Option<u32> {
         match self {
-            Self::Child { process, .. } => process.id(),
+            Self::Child(child) => child.process.id(),
             Self::Remote => None,
         }
     }
@@ -79,7 +91,7 @@ impl Upstream {
     /// Waits for the child process to exit; never resolves for a server over HTTP.
     pub(crate) async fn exited(&mut self) {
         match self {
-            Self::Child { process, .. } => process.exited().await,
+            Self::Child(child) => child.process.exited().await,
             Self::Remote => std::future::pending().await,
         }
     }
@@ -87,7 +99,15 @@ impl Upstream {
     /// Returns the captured end of stderr; `None` for a server over HTTP.
     pub(crate) fn stderr_tail(&self) -> Option<StderrTail> {
         match self {
-            Self::Child { stderr, .. } => Some(stderr.clone()),
+            Self::Child(child) => Some(child.stderr.clone()),
+            Self::Remote => None,
+        }
+    }
+
+    /// Returns what to do now that the server has started.
+    pub(crate) fn take_follow_up(&mut self) -> Option<FollowUp> {
+        match self {
+            Self::Child(child) => child.follow_up.take(),
             Self::Remote => None,
         }
     }
@@ -96,8 +116,10 @@ impl Upstream {
     pub(crate) async fn end(self, connection: &ServerConnection) -> ExitCause {
         connection.close_input();
         match self {
-            Self::Child { process, stderr, mut drain } => {
+            Self::Child(child) => {
+                let ChildServer { process, stderr, mut drain, cache_lock, .. } = *child;
                 let status = process.end().await;
+                drop(cache_lock);
                 // A descendant outside the process group may hold stdout open.
                 connection.close();
                 if timeout(STDERR_DRAIN_TIMEOUT, &mut drain).await.is_err() {
@@ -142,8 +164,20 @@ async fn start_child(
         context.launch.homes.as_ref().map(|homes| sandbox::home_of(homes, spec.server.as_str()));
     let grants = Arc::clone(&context.launch.grants);
     let custody = SpawnOptions { launched: context.launch.reaper.launch(), home, grants };
+    let StartPlan { launch, method, cache_lock, follow_up } =
+        start_plan(launch.clone(), spec, context).await?;
+    match &method {
+        StartMethod::OwnProgram => {}
+        StartMethod::AsWritten(reason) => {
+            tracing::debug!(server = spec.label, reason, "started through its package runner");
+        }
+        StartMethod::Direct(program) => {
+            let (package, path) = (&program.package, program.path.display());
+            tracing::debug!(server = spec.label, package, %path, "started directly");
+        }
+    }
     let (process, streams) =
-        launch::spawn_as(launch, &spec.environment, program, Some(custody)).await?;
+        launch::spawn_as(&launch, &spec.environment, program, Some(custody)).await?;
     let stderr = StderrTail::new(Arc::clone(secrets));
     let drain = context
         .tasks
@@ -151,5 +185,22 @@ async fn start_child(
     let (intake, label) = (intake(spec, context), &spec.label);
     let connection =
         server::connect(streams.stdout, streams.stdin, intake, label, handler, &context.tasks);
-    Ok((Upstream::Child { process: Box::new(process), stderr, drain }, connection))
+    let child = ChildServer { process, stderr, drain, cache_lock, follow_up };
+    Ok((Upstream::Child(Box::new(child)), connection))
+}
+
+/// Decides how to start a child process. Reads the caches of package managers on another thread.
+async fn start_plan(
+    launch: StdioLaunch,
+    spec: &BackendSpec,
+    context: &PoolContext,
+) -> Result<StartPlan, StartError> {
+    if RunnerCommand::parse(&launch.command, &launch.args).is_none() {
+        let method = StartMethod::OwnProgram;
+        return Ok(StartPlan { launch, method, cache_lock: None, follow_up: None });
+    }
+    let environment = Arc::clone(&spec.environment);
+    let (reviewed, records) = (spec.reviewed.clone(), context.direct.records.clone());
+    let plan = move || direct::plan(&launch, &environment, reviewed.as_ref(), &records);
+    spawn_blocking(plan).await.unwrap_or_else(|_| Err(StartError::internal()))
 }

@@ -16,9 +16,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::{
     AgentHandle, Backend, BackendConnection, BackendError, BackendId, BackendSpec,
-    ClientCapabilities, Era, LoginScope, Pool, ServerTransport, StartError, StartPriority,
+    ClientCapabilities, Era, LoginScope, Pool, ReviewedPackage, ServerTransport, StartError,
+    StartPriority,
 };
-use crate::catalog::Listing;
+use crate::catalog::{Listing, accept_command};
 use crate::gateway::error::{CallError, FailedServer, failed, server_error};
 use crate::gateway::managed_server::{CallSettings, ManagedServer, ServerEntry};
 use crate::gateway::scope::{GatewayScope, server_ref};
@@ -26,7 +27,7 @@ use crate::gateway::shared_services::SharedServices;
 use crate::telemetry::ServerMetrics;
 use mcp_workbench_login::LoginTarget;
 use mcp_workbench_names::{ServerName, ServerRef, ToolboxName};
-use mcp_workbench_settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use mcp_workbench_settings::{Config, DriftPolicy, Launch, ServerConfig, ToolboxConfig};
 use mcp_workbench_wire::json::RawJson;
 
 /// The configured servers, with the processes that serve the gateway's agents.
@@ -346,7 +347,24 @@ pub(crate) fn backend_spec(
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,
         quotas: config.limits.server_limits,
+        reviewed: reviewed_package(config, toolbox, server),
     })
+}
+
+/// Returns the package in the lockfile, unless its policy is not to compare.
+fn reviewed_package(
+    config: &Config,
+    toolbox: &ToolboxConfig,
+    server: &ServerConfig,
+) -> Option<ReviewedPackage> {
+    let policy = server.effective_drift_policy();
+    let package = server.lock_entry.as_ref()?.package.clone()?;
+    if policy == DriftPolicy::Off {
+        return None;
+    }
+    let key = config.lock_key(toolbox.name.as_str(), server);
+    let accept_command = accept_command(&key, None);
+    Some(ReviewedPackage { package, is_enforced: policy.is_enforced(), accept_command })
 }
 
 /// Returns where to sign in to a server; `None` if it has no login.

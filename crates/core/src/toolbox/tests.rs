@@ -25,6 +25,7 @@ fn config(filters: &[&str]) -> Config {
             withheld: [].into(),
             has_own_folder: false,
             sandbox: None,
+            starts_directly: true,
         })
     };
     let server = |name: &str| ServerConfig {

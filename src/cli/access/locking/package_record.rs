@@ -45,6 +45,7 @@ pub(crate) fn to_lock(
                 if package.integrity.is_none() || !now.is_comparable(before) {
                     package.integrity.clone_from(&before.integrity);
                 }
+                package.contents = package.contents.or_else(|| before.contents.clone());
             }
         }
     }
@@ -57,6 +58,7 @@ fn locked_package(identity: &PackageIdentity) -> LockedPackage {
         name: identity.name.clone(),
         version: identity.version.clone(),
         integrity: identity.integrity.clone(),
+        contents: identity.contents.clone(),
     }
 }
 
@@ -99,8 +101,11 @@ fn version(name: &str, version: Option<&str>, integrity: Option<&str>) -> String
 }
 
 fn lines(package: &LockedPackage) -> String {
-    let LockedPackage { ecosystem: _, name, version, integrity } = package;
-    let members = json!({"name": name, "version": version, "integrity": integrity});
+    let LockedPackage { ecosystem: _, name, version, integrity, contents } = package;
+    let mut members = json!({"name": name, "version": version, "integrity": integrity});
+    if let Some(contents) = contents {
+        members["contents"] = contents.as_str().into();
+    }
     to_pretty_string(&RawJson::encode(&members), 0, |_| false).unwrap_or_default()
 }
 
@@ -118,6 +123,7 @@ mod tests {
             requested: Some(VersionRequest::Latest),
             version: version.map(str::to_owned),
             integrity: integrity.map(str::to_owned),
+            contents: None,
             evidence: None,
             unknown_reason: None,
             is_unpinned: true,
@@ -130,6 +136,7 @@ mod tests {
             name: "b".to_owned(),
             version: version.map(str::to_owned),
             integrity: integrity.map(str::to_owned),
+            contents: None,
         };
         LockedServer { launch: "{}".into(), package: Some(package), ..LockedServer::default() }
     }

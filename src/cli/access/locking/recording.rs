@@ -19,7 +19,7 @@ use mcp_workbench_config::env::{EnvSource, ProcessEnv};
 use mcp_workbench_core::backend::{ChildEnvironment, PoolOptions};
 use mcp_workbench_core::catalog::{Listing, ListingSamples};
 use mcp_workbench_names::ServerRef;
-use mcp_workbench_settings::{Config, DriftPolicy, LockedServer, Lockfile};
+use mcp_workbench_settings::{Config, DriftPolicy, Launch, LockedServer, Lockfile};
 use mcp_workbench_wire::json::RawJson;
 
 const LOCALE_VARS: [&str; 3] = ["TZ", "LANG", "LC_ALL"];
@@ -166,6 +166,10 @@ fn listings(
     config.drift_policy = None;
     for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
         server.drift_policy = Some(DriftPolicy::Off);
+        // Record what the package manager runs today.
+        if let Launch::Stdio(launch) = &mut server.launch {
+            launch.starts_directly = false;
+        }
     }
     let options = PoolOptions {
         environment: Arc::new(ChildEnvironment::new(environment(place))),

@@ -4,9 +4,9 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cli::servers::package_identity::{
-    InstalledPackage, LaunchEnv, PackageIdentity, folders, read,
-};
+use crate::cli::servers::package_identity::{LaunchEnv, PackageIdentity};
+use mcp_workbench_core::backend::installed_package::npm::installed;
+use mcp_workbench_core::backend::installed_package::{InstalledPackage, folders, read};
 use mcp_workbench_settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
 
 /// Returns the package that `npx` would run without a registry lookup: an installed one in the
@@ -50,26 +50,6 @@ fn was_asked_for(folder: &Path, package: &Package) -> bool {
     let Ok(manifest) = serde_json::from_str::<Value>(&text) else { return false };
     let asked = manifest.pointer("/_npx/packages").and_then(Value::as_array);
     asked.is_some_and(|asked| asked.iter().any(|spec| spec.as_str() == Some(&package.spec)))
-}
-
-fn installed(folder: &Path, name: &str) -> Option<InstalledPackage> {
-    let modules = folder.join("node_modules");
-    let manifest = modules.join(name).join("package.json");
-    let text = read(&manifest)?;
-    let json: Value = serde_json::from_str(&text).ok()?;
-    let version = json.get("version")?.as_str()?.to_owned();
-    let locks = [modules.join(".package-lock.json"), folder.join("package-lock.json")];
-    let locked = locks.iter().find_map(|lock| Some((locked(lock, name, &version)?, lock.clone())));
-    let (integrity, evidence) =
-        locked.map_or((None, manifest), |(digest, lock)| (Some(digest), lock));
-    Some(InstalledPackage { version, integrity, evidence })
-}
-
-fn locked(lock: &Path, name: &str, version: &str) -> Option<String> {
-    let json: Value = serde_json::from_str(&read(lock)?).ok()?;
-    let entry = json.get("packages")?.get(format!("node_modules/{name}"))?;
-    let is_same = entry.get("version").and_then(Value::as_str) == Some(version);
-    is_same.then(|| entry.get("integrity")?.as_str().map(str::to_owned)).flatten()
 }
 
 /// Returns the package that contains the launched program, or a script among its first arguments.

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-
-use crate::cli::servers::package_identity::{
-    InstalledPackage, LaunchEnv, PackageIdentity, folders, read,
+use crate::cli::servers::package_identity::{LaunchEnv, PackageIdentity};
+use mcp_workbench_core::backend::installed_package::python::{
+    described, distribution, infos, normal,
 };
+use mcp_workbench_core::backend::installed_package::{InstalledPackage, folders, read};
 use mcp_workbench_settings::{Ecosystem, Package, StdioLaunch, VersionRequest};
 
 const MAX_ENVIRONMENTS: usize = 2_000;
@@ -83,91 +82,6 @@ pub(super) fn by_path(launch: &StdioLaunch) -> Option<PackageIdentity> {
     Some(PackageIdentity::from_installed(Ecosystem::PyPi, name, found))
 }
 
-/// Finds a package in an environment, or in an unpacked archive of uv's cache.
-fn distribution(environment: &Path, name: &str) -> Option<InstalledPackage> {
-    let wanted = normal(name);
-    let is_wanted = |info: &PathBuf| {
-        let stem = info.file_stem().and_then(|stem| stem.to_str());
-        stem.and_then(|stem| stem.split('-').next()).is_some_and(|name| normal(name) == wanted)
-    };
-    let info = infos(environment).into_iter().find(is_wanted)?;
-    described(&info).map(|(_, found)| found)
-}
-
-fn infos(environment: &Path) -> Vec<PathBuf> {
-    let versions = folders(&environment.join("lib"));
-    let sites = versions.iter().map(|version| version.join("site-packages"));
-    let sites =
-        sites.chain([environment.join("Lib").join("site-packages"), environment.to_owned()]);
-    let is_info = |path: &PathBuf| path.extension().is_some_and(|end| end == "dist-info");
-    sites.flat_map(|site| folders(&site)).filter(is_info).collect()
-}
-
-fn described(info: &Path) -> Option<(String, InstalledPackage)> {
-    let evidence = info.join("METADATA");
-    let text = read(&evidence)?;
-    let head = || text.lines().take_while(|line| !line.is_empty());
-    let field = |name: &str| head().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let (name, version) = (field("Name:")?.to_owned(), field("Version:")?.to_owned());
-    let integrity = archive(info).or_else(|| record_digest(info));
-    Some((name, InstalledPackage { version, integrity, evidence }))
-}
-
-fn archive(info: &Path) -> Option<String> {
-    let json: Value = serde_json::from_str(&read(&info.join("direct_url.json"))?).ok()?;
-    let digest = json.pointer("/archive_info/hashes/sha256")?.as_str()?;
-    Some(format!("sha256:{digest}"))
-}
-
-/// Returns a digest over the `RECORD` entries of a package, which is the same on every machine:
-/// files that installers and builders add are left out. Returns `None` for packages that differ
-/// between machines: platform-specific wheels and packages installed from a folder.
-fn record_digest(info: &Path) -> Option<String> {
-    let wheel = read(&info.join("WHEEL"))?;
-    let mut tags = wheel.lines().filter_map(|line| line.strip_prefix("Tag:"));
-    let is_from_folder = || {
-        let direct = read(&info.join("direct_url.json"))?;
-        serde_json::from_str::<Value>(&direct).ok()?.get("dir_info").cloned()
-    };
-    if !tags.all(|tag| tag.trim().ends_with("-none-any")) || is_from_folder().is_some() {
-        return None;
-    }
-    let record = read(&info.join("RECORD"))?;
-    let folder = info.file_name()?.to_str()?;
-    let added = [
-        "INSTALLER",
-        "REQUESTED",
-        "RECORD",
-        "METADATA",
-        "WHEEL",
-        "direct_url.json",
-        "uv_cache.json",
-        "uv_build.json",
-    ];
-    let is_added = |path: &str| {
-        path.starts_with("..")
-            || path.starts_with('/')
-            || path.contains("__pycache__")
-            || path
-                .strip_prefix(folder)
-                .is_some_and(|file| added.contains(&file.trim_start_matches('/')))
-    };
-    let mut lines: Vec<&str> = record
-        .lines()
-        .map(str::trim)
-        .filter(|line| {
-            !line.is_empty()
-                && !is_added(line.split(',').next().unwrap_or_default().trim_matches('"'))
-        })
-        .collect();
-    lines.sort_unstable();
-    if lines.is_empty() {
-        return None;
-    }
-    let digest = Sha256::digest(lines.join("\n").as_bytes());
-    Some(format!("record-sha256:{}", hex::encode(digest)))
-}
-
 fn has_entry_point(info: &Path, name: &str) -> bool {
     let Some(text) = read(&info.join("entry_points.txt")) else { return false };
     text.lines().any(|line| line.split_once('=').is_some_and(|(entry, _)| entry.trim() == name))
@@ -178,10 +92,4 @@ fn has_module(info: &Path, module: &str) -> bool {
     let top = module.replace('.', "/");
     let (package, file) = (format!("{top}/__main__.py,"), format!("{top}.py,"));
     record.lines().any(|line| line.starts_with(&package) || line.starts_with(&file))
-}
-
-/// Normalizes a package name (PEP 503).
-fn normal(name: &str) -> String {
-    let parts: Vec<&str> = name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
-    parts.join("-").to_ascii_lowercase()
 }

@@ -68,6 +68,7 @@ impl Home {
             withheld: std::collections::BTreeSet::new(),
             has_own_folder: false,
             sandbox: None,
+            starts_directly: true,
         };
         let env: BTreeMap<String, String> =
             [("HOME".to_owned(), self.0.path().display().to_string())].into();
@@ -197,6 +198,7 @@ fn compare_reports_package_version_or_digest() {
             name: name.to_owned(),
             version: version.map(str::to_owned),
             integrity: integrity.map(str::to_owned),
+            contents: None,
         })
     };
     assert_eq!(differs("b", Some("1.2.0"), Some("sha512-1.2.0")), None);

@@ -33,6 +33,7 @@ fn lock() -> Lockfile {
             name: "x".to_owned(),
             version: Some("1".to_owned()),
             integrity: None,
+            contents: Some("files-sha256:00".to_owned()),
         }),
         info: Some(r#"{"name":"x"}"#.into()),
         instructions: Some(LockedDefinition {

@@ -145,6 +145,13 @@ keys! {
         #[schemars(extend("examples" = ["node:22-slim"]))]
         "container" as pub container: RawContainer,
 
+        /// Starts a server of `npx` or `uvx` from the package manager's cache if it is there, and so
+        /// faster and without their process. Unless the command names a version, the workbench has
+        /// the package manager look for a newer one once a day. `false` always runs the command as
+        /// written.
+        #[schemars(extend("default" = true))]
+        "direct" as pub direct: Located<bool>,
+
         /// Lets entries with identical launch settings share one process.
         #[schemars(extend("default" = true))]
         "shareProcess" as pub share_process: Located<bool>,

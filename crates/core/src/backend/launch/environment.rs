@@ -131,11 +131,17 @@ pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<PathBuf, i
 /// Returns the interpreter of a script (`#!/usr/bin/python3`) if it is missing. The system then
 /// reports that the script itself is missing.
 pub(crate) fn absent_interpreter(script: &Path) -> Option<String> {
-    let mut start = Vec::new();
-    File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let interpreter = str::from_utf8(line).ok()?.split_ascii_whitespace().next()?;
+    let line = first_line(script)?;
+    let interpreter =
+        str::from_utf8(line.strip_prefix(b"#!")?).ok()?.split_ascii_whitespace().next()?;
     // A relative path is resolved in the folder that the script starts in.
     let path = Path::new(interpreter);
     (path.is_absolute() && !path.exists()).then(|| interpreter.to_owned())
+}
+
+/// Returns the start of a file up to the first line break, at most 256 bytes.
+pub(crate) fn first_line(file: &Path) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(file).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    start.split(|byte| *byte == b'\n').next().map(<[u8]>::to_vec)
 }

@@ -98,6 +98,7 @@ mod tests {
             withheld: [].into(),
             has_own_folder: false,
             sandbox: None,
+            starts_directly: true,
         }
     }
 

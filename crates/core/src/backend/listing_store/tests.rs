@@ -30,6 +30,7 @@ fn reach(command: &str) -> ServerTransport {
         withheld: [].into(),
         has_own_folder: false,
         sandbox: None,
+        starts_directly: true,
     })
 }
 
@@ -45,6 +46,7 @@ fn spec(command: &str) -> BackendSpec {
         idle_timeout: None,
         max_message_bytes: 1 << 20,
         quotas: mcp_workbench_settings::ServerLimits::default(),
+        reviewed: None,
     }
 }
 

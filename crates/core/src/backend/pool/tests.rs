@@ -44,6 +44,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> BackendSpec {
         withheld: ["WITHHELD".to_owned()].into(),
         has_own_folder: false,
         sandbox: None,
+        starts_directly: true,
     };
     BackendSpec {
         label: "box/server".to_owned(),
@@ -56,6 +57,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> BackendSpec {
         idle_timeout: None,
         max_message_bytes: 1 << 20,
         quotas: mcp_workbench_settings::ServerLimits::default(),
+        reviewed: None,
     }
 }
 

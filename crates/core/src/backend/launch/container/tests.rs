@@ -21,6 +21,7 @@ fn launch(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> StdioLaunch {
         withheld: [].into(),
         has_own_folder: false,
         sandbox: Some(Sandbox::Off),
+        starts_directly: true,
     }
 }
 

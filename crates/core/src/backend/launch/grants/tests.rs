@@ -37,6 +37,7 @@ impl Bench {
             withheld: [].into(),
             has_own_folder: false,
             sandbox: Some(sandbox),
+            starts_directly: true,
         }
     }
 

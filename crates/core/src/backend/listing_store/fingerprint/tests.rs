@@ -23,6 +23,7 @@ fn stdio(change: impl FnOnce(&mut StdioLaunch)) -> ServerTransport {
         withheld: [].into(),
         has_own_folder: false,
         sandbox: None,
+        starts_directly: true,
     };
     change(&mut launch);
     ServerTransport::Stdio(launch)
