@@ -3,6 +3,8 @@
 //! [`Package::of`] guesses the package of any command line, for reports. Here a guess isn't enough:
 //! a command with an option that isn't known to be harmless is [`UnusualCommand`].
 
+use std::path::Path;
+
 use crate::package::{Ecosystem, Package, VersionRequest, npm_named, program, python_named};
 
 /// A command of `npx` or `uvx`, with each word accounted for.
@@ -138,7 +140,10 @@ fn uvx(words: &[&str], mut options: Vec<String>) -> Result<RunnerCommand, Unusua
     };
     let package = registry_package(python_named("uvx", from.unwrap_or(target)))?;
     // `uvx python` runs the interpreter, and `uvx script.py` is an error.
-    if from.is_none() && (package.name.starts_with("python") || package.name.ends_with(".py")) {
+    if from.is_none()
+        && (package.name.starts_with("python")
+            || Path::new(&package.name).extension().is_some_and(|end| end == "py"))
+    {
         return unusual(format!("`{}` isn't the program of a package", package.name));
     }
     let executable = from.map_or_else(|| package.name.clone(), |_| target.to_owned());

@@ -48,6 +48,8 @@ const HARMLESS_SETTINGS: &[&str] = &[
     "init-version",
     "key",
     "legacy-peer-deps",
+    "lockfile-version",
+    "omit-lockfile-registry-resolved",
     "local-address",
     "loglevel",
     "logs-max",
