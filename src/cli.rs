@@ -13,6 +13,7 @@ mod output;
 mod runtime;
 mod servers;
 mod serving;
+mod terminal;
 mod tokens;
 mod tool_commands;
 mod tools;

@@ -512,3 +512,32 @@ fn operators_approve_over_http_and_agents_cannot() {
     let audit = std::fs::read_to_string(bench.path("audit.jsonl")).expect("an audit log");
     assert!(audit.contains(r#""by":"operator","operator":"me""#), "{audit}");
 }
+
+// invariant: agent-cannot-approve
+#[test]
+fn command_through_the_socket_waits_and_on_a_terminal_needs_the_passphrase() {
+    let empty = bench(json!({}));
+    let bench = bench(json!({ "key": create_key(&empty) }));
+    let agent = plain(&bench);
+    let mut desk = Desk::new(&bench);
+    std::thread::scope(|scope| {
+        // A shell without a terminal, such as an agent's.
+        let calling = scope.spawn(|| bench.run(["call", "srv:echo", "path=/x"]));
+        let waiting = pending(&mut desk, 1).remove(0);
+        assert_eq!(waiting.client, "mcp-workbench call");
+        assert_eq!(answer(&mut desk, &waiting.id, false, None)["answer"], "done");
+        let denied = calling.join().expect("a call");
+        assert!(denied.stderr.contains("the user denied the call"), "{denied}");
+    });
+    for (passphrase, says, is_made) in
+        [("wrong horse battery", "wrong passphrase", false), (PASSPHRASE, r#""path":"/x""#, true)]
+    {
+        let mut terminal = Terminal::new(&bench, &["call", "srv:echo", "path=/x", "--json"]);
+        terminal.asked("Passphrase to make this call", &format!("{passphrase}\r"));
+        let (status, shown) = terminal.ends();
+        assert!(shown.contains(says), "{shown}");
+        assert_eq!(status.success(), is_made, "{shown}");
+    }
+    // The confirmed call ran in its own process.
+    assert_eq!(calls(&agent), Value::Null);
+}

@@ -10,7 +10,7 @@ const SALT_BYTES: usize = 16;
 const PUBLIC_BYTES: usize = 32;
 
 /// Settings of the approval queue (`approvals`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApprovalConfig {
     /// Who confirms a call first.
     pub first: FirstAsked,
@@ -34,7 +34,7 @@ impl Default for ApprovalConfig {
 }
 
 /// Who confirms a call first (`approvals.askFirst`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FirstAsked {
     /// The user of the client; the queue only if the client can't ask.
     #[default]
@@ -56,7 +56,7 @@ impl FirstAsked {
 
 /// The public part of an approval key: the salt of its passphrase, and the Ed25519 key that
 /// verifies its signatures. Neither is a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ApprovalKey {
     pub salt: [u8; SALT_BYTES],
     pub public: [u8; PUBLIC_BYTES],

@@ -1,7 +1,6 @@
 //! `approvals`: lists the calls that wait for an approval, and approves or denies them.
 
 mod key;
-mod terminal;
 mod watch;
 
 use std::process::ExitCode;
@@ -10,13 +9,13 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::cli::access::approvals::terminal::read_passphrase;
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, age, format_age, format_count, print, system_time};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::approval_key::PassphraseKey;
 use crate::cli::servers::running_workbenches::running_workbenches;
 use crate::cli::servers::waiting_calls::{self, CallQueue};
+use crate::cli::terminal::read_passphrase;
 use mcp_workbench_core::gateway::PendingCall;
 
 const EXAMPLES: &str = "\

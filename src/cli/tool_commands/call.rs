@@ -12,13 +12,16 @@ use crate::cli::tool_commands::command::{CommandContext, ToolCommand};
 use crate::cli::tool_commands::events::EventSender;
 use mcp_workbench_core::backend::{RpcOutcome, ServerRequest, events};
 use mcp_workbench_core::gateway::{
-    AgentEvent, AgentHandle, CallError, Gateway, RequestContext, StartPriority,
+    AgentEvent, AgentHandle, ApprovalTerms, CallError, Gateway, RequestContext, StartPriority,
 };
 use mcp_workbench_names::ToolId;
+use mcp_workbench_settings::MACROS;
 use mcp_workbench_wire::json::RawJson;
 
 /// Capacity of the channel for events of the call.
 const EVENTS: usize = 64;
+/// The name of the client in the approval queue.
+const CLIENT: &str = "mcp-workbench call";
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -66,7 +69,10 @@ impl ToolCommand for CallCommand {
         let exposed = gateway.snapshot().resolve_registered(&self.word).cloned();
         let tool = exposed.unwrap_or_else(|| self.tool.clone());
         let arguments = self.arguments.to_json(gateway, context.agent, &tool).await?;
-        let outcome = call(context, &tool, arguments.as_ref(), self.can_ask).await;
+        // A macro may have made calls before it asks, so it can't start again elsewhere.
+        let can_move = !context.is_shared || tool.server.as_str() != MACROS;
+        let can_ask = self.can_ask && can_move;
+        let outcome = call(context, &tool, arguments.as_ref(), can_ask).await;
         let outcome = outcome.map_err(|error| call_error(&error))?;
         // JSON output is exactly the server's answer, without added explanations.
         let outcome = if self.is_explained {
@@ -88,12 +94,13 @@ async fn call(
     arguments: Option<&RawJson>,
     can_ask: bool,
 ) -> Result<RpcOutcome, CallError> {
-    let CommandContext { gateway, caller, agent, events: user, .. } = context;
+    let CommandContext { gateway, caller, agent, events: user, is_shared } = *context;
     let (sender, mut heard) = events::channel(EVENTS);
     let context = RequestContext {
         caller,
         events: Some(&sender),
         wants_progress: true,
+        approval: is_shared.then_some(ApprovalTerms { client: CLIENT, deadline: None }),
         ..RequestContext::detached(agent)
     };
     user.status(format!("calling {tool}"));
@@ -103,7 +110,7 @@ async fn call(
     loop {
         tokio::select! {
             outcome = &mut calling => return match outcome {
-                Err(CallError::Refused { tool, reason, .. }) if is_unasked => {
+                Err(CallError::Refused { tool, reason, .. }) if is_unasked && !is_shared => {
                     let hint = UNASKED.to_owned();
                     Err(CallError::Refused { tool, reason, hint })
                 }

@@ -15,7 +15,7 @@ use crate::cli::servers::background_service;
 use crate::cli::servers::running_workbenches::serving_workbenches;
 use crate::cli::tool_commands::command::ToolCommand;
 use crate::cli::tool_commands::protocol::{
-    Answer, CommandRequest, Hello, HelloLine, Reply, VERSION, put, put_line,
+    CommandRequest, Hello, HelloLine, Reply, VERSION, put, put_line,
 };
 use crate::cli::tool_commands::user::UserInterface;
 use mcp_workbench_config::env::ProcessEnv;
@@ -161,11 +161,11 @@ async fn expect<R: AsyncRead + Unpin>(lines: &mut LineReader<R>, what: &str) -> 
     }
 }
 
-/// Follows a started command until its end.
+/// Follows a started command until its end. Dropping the writer would cancel it.
 async fn follow<C: ToolCommand>(
     pid: u32,
     mut lines: LineReader<impl AsyncRead + Unpin>,
-    mut writer: impl AsyncWrite + Unpin,
+    _writer: impl AsyncWrite + Unpin,
 ) -> Attempt<C::Report> {
     let mut user = UserInterface::default();
     let why = loop {
@@ -177,11 +177,8 @@ async fn follow<C: ToolCommand>(
         };
         match serde_json::from_slice::<Reply>(&line) {
             Ok(Reply::Status(text)) => user.status(&text),
-            Ok(Reply::Confirm(message)) => {
-                let confirmed = user.confirm(&message).await;
-                if put(&mut writer, &Answer { confirmed }).await.is_err() {
-                    break "exited";
-                }
+            Ok(Reply::Unconfirmed) => {
+                return Attempt::Declined("it can't ask the user to confirm the call".to_owned());
             }
             Ok(Reply::Done(report)) => {
                 let report = serde_json::from_str(report.get()).map_err(CommandError::internal);

@@ -3,8 +3,8 @@
 //! 1. The command sends [`Hello`]; the workbench answers `Ready` or `Declined`.
 //! 2. The command sends [`CommandRequest`]. The workbench answers `Started` before it does
 //!    anything, so without that answer the command can still run elsewhere.
-//! 3. Replies follow until `Done` or `Failed`. Only `Confirm` needs an [`Answer`]. Closing the
-//!    connection cancels the command.
+//! 3. Replies follow until `Done`, `Failed` or `Unconfirmed`. Closing the connection cancels the
+//!    command.
 
 use std::time::Duration;
 
@@ -55,15 +55,11 @@ pub(super) enum Reply {
     /// Sent regularly, so that a hung workbench is noticed.
     Alive,
     Status(String),
-    Confirm(String),
+    /// The call needs a confirmation, so the workbench hasn't sent it to the server. The command can
+    /// run elsewhere.
+    Unconfirmed,
     Done(Box<RawValue>),
     Failed(CommandError),
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Answer {
-    pub(super) confirmed: bool,
 }
 
 /// Writes one message. Fails if the peer is gone or reads too slowly.

@@ -8,7 +8,7 @@ use crate::cli::tool_commands::command::{CommandContext, ToolCommand};
 use crate::cli::tool_commands::events;
 use crate::cli::tool_commands::user::UserInterface;
 use mcp_workbench_core::gateway::{AgentHandle, Caller, Gateway};
-use mcp_workbench_settings::Config;
+use mcp_workbench_settings::{ApprovalKey, Config};
 
 // Without a doc comment, which would replace the description of the commands.
 #[derive(Debug, Default, clap::Args)]
@@ -34,7 +34,8 @@ pub(crate) fn run<C: ToolCommand>(
     }
     let config = read_for_start()?;
     let caller = global.caller();
-    let work = async |gateway: &Gateway| run_here(gateway, &caller, command).await;
+    let key = config.approvals.key.clone();
+    let work = async |gateway: &Gateway| run_here(gateway, &caller, command, key).await;
     if C::HAS_EFFECTS {
         with_recording_gateway(global, config, work)?
     } else {
@@ -46,6 +47,7 @@ async fn run_here<C: ToolCommand>(
     gateway: &Gateway,
     caller: &Caller,
     command: &C,
+    key: Option<ApprovalKey>,
 ) -> Result<C::Report, CommandError> {
     let (sender, mut events) = events::channel();
     let agent = AgentHandle::new(None);
@@ -53,7 +55,7 @@ async fn run_here<C: ToolCommand>(
         CommandContext { gateway, caller, agent: &agent, events: &sender, is_shared: false };
     let work = command.execute(&context);
     tokio::pin!(work);
-    let mut user = UserInterface::default();
+    let mut user = UserInterface::new(key);
     loop {
         tokio::select! {
             done = &mut work => return done,

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +19,7 @@ use crate::cli::tool_commands::command::{CommandContext, ToolCommand};
 use crate::cli::tool_commands::events::{self, CommandEvent};
 use crate::cli::tool_commands::list::ListCommand;
 use crate::cli::tool_commands::protocol::{
-    Answer, CommandRequest, HEARTBEAT, Hello, Reply, VERSION, put, put_line,
+    CommandRequest, HEARTBEAT, Hello, Reply, VERSION, put, put_line,
 };
 use crate::cli::tool_commands::search::SearchCommand;
 use mcp_workbench_core::gateway::{AgentHandle, AgentId, Caller, Gateway, GatewayRegistry};
@@ -125,7 +124,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> CommandSession<R
         if digests.digest(&config) != hello.config {
             return Err("the workbench has loaded another configuration".to_owned());
         }
-        let caller = Caller { agent: hello.agent, toolbox: None };
+        let caller = Caller { agent: hello.agent, ..Caller::default() };
         self.gateways.admit(&caller, None).map_err(|error| error.to_string())?;
         let gateway = self.gateways.gateway_for(&caller, None);
         if !Arc::ptr_eq(&self.gateways.config(), &config) {
@@ -162,7 +161,6 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> CommandSession<R
         tokio::pin!(work);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut question: Option<oneshot::Sender<bool>> = None;
         let done = loop {
             // Returning drops `work`, which cancels the call at its server.
             tokio::select! {
@@ -171,21 +169,13 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> CommandSession<R
                     CommandEvent::Status(text) => {
                         put(&mut self.writer, &Reply::Status(redact(&text).into_owned())).await?;
                     }
-                    CommandEvent::Confirm(message, answer) => {
-                        question = Some(answer);
-                        put(&mut self.writer, &Reply::Confirm(message)).await?;
+                    // Any program of the user can connect, so none of them can confirm a call.
+                    CommandEvent::Confirm(..) => {
+                        return put(&mut self.writer, &Reply::Unconfirmed).await;
                     }
                 },
-                line = self.lines.next() => {
-                    let Some(InputLine::Message(line)) = line else { return Ok(()) };
-                    let Ok(Answer { confirmed }) = serde_json::from_slice(&line) else {
-                        return Ok(());
-                    };
-                    if let Some(question) = question.take() {
-                        // The call may have ended in the meantime.
-                        let _ = question.send(confirmed);
-                    }
-                }
+                // The command has nothing more to say, so it has left.
+                _ = self.lines.next() => return Ok(()),
                 _ = heartbeat.tick() => put(&mut self.writer, &Reply::Alive).await?,
             }
         };

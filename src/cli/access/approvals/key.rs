@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use crate::authoring::edit::{ConfigText, EditError, set_text};
-use crate::cli::access::approvals::terminal::read_passphrase;
 use crate::cli::args::GlobalArgs;
 use crate::cli::files::config_edit::{self, EditTarget};
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::approval_key::{MIN_PASSPHRASE, PassphraseKey};
+use crate::cli::terminal::read_passphrase;
 
 const SECTION: &str = "approvals";
 const KEY: &str = "key";

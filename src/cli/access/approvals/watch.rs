@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::cli::access::approvals::terminal::{Pressed, read_key, show};
 use crate::cli::access::approvals::{answer, approve, describe, note_missing_keys, queues};
 use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::waiting_calls::CallQueue;
+use crate::cli::terminal::{Pressed, read_key, show};
 use mcp_workbench_core::gateway::PendingCall;
 
 /// Interval between queries of the running workbenches.

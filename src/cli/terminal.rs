@@ -13,7 +13,7 @@ const MAX_PASSPHRASE: usize = 1024;
 
 /// A key that the user pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pressed {
+pub(crate) enum Pressed {
     Char(char),
     Enter,
     Backspace,
@@ -44,7 +44,7 @@ impl Drop for RawMode {
 }
 
 /// Asks for a passphrase without showing it.
-pub(super) fn read_passphrase(prompt: &str) -> Result<String, CommandError> {
+pub(crate) fn read_passphrase(prompt: &str) -> Result<String, CommandError> {
     let raw = RawMode::enter()?;
     show(prompt)?;
     let mut passphrase = String::new();
@@ -66,7 +66,7 @@ pub(super) fn read_passphrase(prompt: &str) -> Result<String, CommandError> {
 }
 
 /// Shows a prompt and waits for a key, at most for `patience`.
-pub(super) fn read_key(prompt: &str, patience: Duration) -> Result<Option<Pressed>, CommandError> {
+pub(crate) fn read_key(prompt: &str, patience: Duration) -> Result<Option<Pressed>, CommandError> {
     // First, so that a quick key doesn't appear.
     let _raw = RawMode::enter()?;
     show(prompt)?;
@@ -74,7 +74,7 @@ pub(super) fn read_key(prompt: &str, patience: Duration) -> Result<Option<Presse
 }
 
 /// Shows a prompt, which must be plain text of this program.
-pub(super) fn show(prompt: &str) -> Result<(), CommandError> {
+pub(crate) fn show(prompt: &str) -> Result<(), CommandError> {
     let mut out = stderr().lock();
     out.write_all(prompt.as_bytes()).and_then(|()| out.flush()).map_err(CommandError::internal)
 }
