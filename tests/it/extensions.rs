@@ -220,7 +220,8 @@ fn listed_extension_method_is_limited_confirmed_and_audited() {
         let outcomes: Vec<_> = audit
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
-            .filter(|line| line["tool"].is_string() && line["decision"] != "unknown")
+            .filter(|line| line["kind"] == "call" && line["tool"].is_string())
+            .filter(|line| line["decision"] != "unknown")
             .map(|line| [line["tool"].clone(), line["decision"].clone()])
             .collect();
         assert_eq!(

@@ -9,9 +9,12 @@
 //!   managers create them, and file descriptors such as `/dev/stdin`.
 //! - **Output** at a path that the user gave.
 
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
+
+use parking_lot::Mutex;
 
 use crate::native;
 
@@ -82,8 +85,21 @@ pub fn open_input(path: &Path) -> io::Result<File> {
 }
 
 /// Reads an input file of at most `max` bytes; see [`open_input`].
+///
+/// A pipe can be read only once, so later calls return what the first one has read.
 pub fn read_input(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    read_bounded(open_input(path)?, max, "it")
+    static PIPES: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let file = open_input(path)?;
+    if file.metadata()?.is_file() {
+        return read_bounded(file, max, "it");
+    }
+    let mut pipes = PIPES.lock();
+    if let Some(known) = pipes.get(path) {
+        return Ok(known.clone());
+    }
+    let content = read_bounded(file, max, "it")?;
+    pipes.insert(path.to_owned(), content.clone());
+    Ok(content)
 }
 
 /// Reads an input file of at most [`MAX_INPUT_BYTES`] as UTF-8; see [`open_input`].

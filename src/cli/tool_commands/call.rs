@@ -104,13 +104,14 @@ async fn call(
         ..RequestContext::detached(agent)
     };
     user.status(format!("calling {tool}"));
+    let can_wait = is_shared && gateway.calls().has_open_queue();
     let calling = gateway.calls().call(tool, arguments, &[], &context);
     tokio::pin!(calling);
     let mut is_unasked = false;
     loop {
         tokio::select! {
             outcome = &mut calling => return match outcome {
-                Err(CallError::Refused { tool, reason, .. }) if is_unasked && !is_shared => {
+                Err(CallError::Refused { tool, reason, .. }) if is_unasked && !can_wait => {
                     let hint = UNASKED.to_owned();
                     Err(CallError::Refused { tool, reason, hint })
                 }

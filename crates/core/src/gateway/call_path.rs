@@ -340,7 +340,7 @@ impl CallPath {
             timeout: config.limits.confirm_timeout,
             observer: self.servers.pool.observer(),
         };
-        let queue = Some(&*self.approvals).filter(|queue| queue.is_open(config));
+        let queue = self.has_open_queue().then_some(&*self.approvals);
         let confirmed = asking.obtain(queue, &config.approvals, context).await;
         call.end.is_confirmed = confirmed.is_ok();
         confirmed.map_err(|why| {
@@ -348,6 +348,11 @@ impl CallPath {
             let (reason, hint) = why.explain(concern);
             CallError::Refused { tool: tool.clone(), reason, hint: hint.to_owned() }
         })
+    }
+
+    /// Returns `true` if calls can wait for an approval outside the client.
+    pub fn has_open_queue(&self) -> bool {
+        self.approvals.is_open(&self.scope.config)
     }
 
     /// Calls a method of a protocol extension, checked, limited, confirmed and recorded like the
