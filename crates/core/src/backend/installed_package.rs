@@ -100,7 +100,7 @@ impl TreeDigest {
     /// Adds a path and the digest of its content. Lengths keep the fields apart.
     fn line(&mut self, path: &Path, kind: &str, content: &[u8]) {
         // The separator of folders differs between platforms.
-        let names: Vec<_> = path.iter().map(|name| name.as_encoded_bytes()).collect();
+        let names: Vec<_> = path.iter().map(std::ffi::OsStr::as_encoded_bytes).collect();
         for part in [names.join(&b'/').as_slice(), kind.as_bytes(), content] {
             self.hasher.update(part.len().to_le_bytes());
             self.hasher.update(part);

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use mcp_workbench_os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
 
 /// A package is refreshed at most once in this time.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+const REFRESH_INTERVAL: Duration = Duration::from_hours(24);
 const MAX_RECORD_BYTES: u64 = 16 * 1024;
 
 /// What a package manager found for one command.

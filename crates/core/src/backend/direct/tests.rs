@@ -12,6 +12,9 @@ use crate::backend::direct::records::{DirectRecord, RecordKey};
 use crate::backend::installed_package::npm::{contents_digest, npx_folder};
 use mcp_workbench_settings::LockedPackage;
 
+type Damage = fn(&Home, &str);
+type Prepare = fn(&Home);
+
 /// A home folder with npm's programs and caches.
 struct Home(TempDir);
 
@@ -131,7 +134,7 @@ fn cached_package_starts_directly() {
 #[test]
 fn broken_cache_is_left_to_npx() {
     let spec = "b@1.0.0";
-    let broken: [(&str, fn(&Home, &str)); 7] = [
+    let broken: [(&str, Damage); 7] = [
         ("the cached copy of `b@1.0.0` is incomplete", |home, at| {
             home.file(&format!("{at}/node_modules/b/package.json"), "{");
         }),
@@ -169,7 +172,7 @@ fn broken_cache_is_left_to_npx() {
 
 #[test]
 fn settings_and_copies_that_npx_prefers_are_left_to_it() {
-    let cases: [(&str, fn(&Home)); 8] = [
+    let cases: [(&str, Prepare); 8] = [
         ("`npx` prefers the copy in `~/project/node_modules/b`", |home| {
             home.file("project/node_modules/b/package.json", "{}");
         }),
@@ -227,7 +230,7 @@ fn newest_recorded_version_starts_if_it_is_complete() {
     records.lock(&key).unwrap().save(Some("2.0.0".to_owned()));
     assert_eq!(home.npx_plan("b"), direct("b@1.0.0", ""));
     let folder = home.npx("b@2.0.0", "2.0.0");
-    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    let later = std::time::SystemTime::now() + std::time::Duration::from_mins(1);
     let manifest = File::open(home.path(&folder).join("package.json")).unwrap();
     manifest.set_modified(later).unwrap();
     assert_eq!(home.npx_plan("b"), direct("b@2.0.0", ""));
