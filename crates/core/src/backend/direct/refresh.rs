@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::backend::direct::can_change;
 use crate::backend::direct::records::{RecordKey, RecordLock};
@@ -18,7 +18,10 @@ use crate::backend::{PoolContext, ReviewedPackage};
 use mcp_workbench_settings::{Ecosystem, RunnerCommand, StdioLaunch};
 
 /// Maximum time for one command of a package manager.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long a shutdown waits for a record, without which the next start isn't direct. Single calls
+/// would never record anything.
+const RECORD_GRACE: Duration = Duration::from_secs(1);
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
 /// Prints the folder of a Python environment. `-I` ignores the user's Python settings.
 const PRINT_PREFIX: [&str; 4] = ["python", "-I", "-c", "import sys; print(sys.prefix)"];
@@ -84,9 +87,15 @@ impl FollowUp {
 
 /// Does the work until it ends or the workbench shuts down, which kills the package manager.
 pub(crate) async fn run_follow_up(work: FollowUp, context: Arc<PoolContext>) {
+    let end = async {
+        context.shutdown.cancelled().await;
+        if work.task == Task::Record {
+            sleep(RECORD_GRACE).await;
+        }
+    };
     tokio::select! {
         biased;
-        () = context.shutdown.cancelled() => {}
+        () = end => {}
         () = work.run(&context) => {}
     }
 }
@@ -95,14 +104,24 @@ impl FollowUp {
     async fn run(&self, context: &PoolContext) {
         let package = self.command.package.spec.as_str();
         let Ok(_turn) = context.direct.turn.acquire().await else { return };
-        let before = context.direct.records.load(&self.key);
-        let is_due = before.as_ref().is_none_or(|record| record.is_due(SystemTime::now()));
-        if self.task == Task::Refresh && !is_due {
+        let records = &context.direct.records;
+        let is_due = || {
+            self.task == Task::Record
+                || records.load(&self.key).is_none_or(|record| record.is_due(SystemTime::now()))
+        };
+        if !is_due() {
             return;
         }
-        // Another workbench does the same work.
-        let Some(lock) = context.direct.records.lock(&self.key) else { return };
-        let before = before.and_then(|record| record.found);
+        // Another workbench does the same work, or has just done it.
+        let Some(lock) = records.lock(&self.key) else { return };
+        if !is_due() {
+            return;
+        }
+        let before = records.load(&self.key).and_then(|record| record.found);
+        if self.task == Task::Refresh {
+            // If the workbench ends first, don't try again in each of many short sessions.
+            lock.save(before.clone());
+        }
         let result = match self.command.package.ecosystem {
             Ecosystem::Npm if self.task == Task::Record => Ok(before.clone()),
             Ecosystem::Npm => self.refresh_npm(context).await,
