@@ -77,7 +77,7 @@ pub use crate::backend::agent_handle::{
 pub use crate::backend::capabilities::{APPS_NAME, ClientCapabilities};
 use crate::backend::connection::LeasedConnection;
 pub use crate::backend::connection::{BackendConnection, CallTimeouts, OutgoingRequest};
-pub use crate::backend::direct::{DirectProgram, StartMethod, start_method};
+pub use crate::backend::direct::{DirectProgram, StartMethod};
 pub use crate::backend::error::StartError;
 pub use crate::backend::exit_cause::{StderrTail, strip_stderr_tail};
 pub use crate::backend::handshake::Era;

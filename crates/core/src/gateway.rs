@@ -54,7 +54,8 @@ mod views;
 pub use crate::backend::{
     APPS_NAME, Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota,
     ClientCapabilities, LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard,
-    QuotaRegistry, ServerRequest, StartPriority, SubscriptionLimitError, may_require_input,
+    QuotaRegistry, ServerRequest, StartMethod, StartPriority, SubscriptionLimitError,
+    may_require_input,
 };
 pub use crate::gateway::access::AccessControl;
 pub use crate::gateway::approvals::{AnswerError, ApprovalQueue, PendingCall};

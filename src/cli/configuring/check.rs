@@ -26,6 +26,7 @@ mod powerless_agents;
 mod report;
 mod sandbox_reach;
 mod shared_store;
+mod start_methods;
 mod tables;
 mod tls;
 
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     /// Start every server, or only these, and report the result
     #[arg(long, value_name = "SERVER", num_args = 0.., add = ArgValueCandidates::new(completion::servers))]
     connect: Option<Vec<String>>,
-    /// List servers without a pinned version or a sandbox
+    /// List servers without a pinned version or a sandbox, and which ones start directly
     #[arg(long)]
     details: bool,
     /// Print JSON

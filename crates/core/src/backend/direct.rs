@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::backend::installed_package::{self, InstalledPackage};
 use crate::backend::launch::{ChildEnvironment, first_line, missing_interpreter};
-use crate::backend::{ReviewedPackage, StartError};
+use crate::backend::{BackendSpec, ReviewedPackage, ServerTransport, StartError};
 use mcp_workbench_os::{Platform, check_executable};
 use mcp_workbench_settings::{
     Ecosystem, RunnerCommand, Sandbox, StdioLaunch, UnusualCommand, VersionRequest,
@@ -70,19 +70,14 @@ struct CachedProgram {
     cache_lock: Option<File>,
 }
 
-/// Returns how a server would start now. Starts nothing.
-///
-/// # Errors
-///
-/// Fails if the cached package differs from the lockfile and the policy doesn't allow that.
-pub fn start_method(
-    launch: &StdioLaunch,
-    environment: &Arc<ChildEnvironment>,
-    reviewed: Option<&ReviewedPackage>,
-    records: Option<&Path>,
-) -> Result<StartMethod, StartError> {
-    let records = DirectRecords::new(records.map(Path::to_owned));
-    plan(launch, environment, reviewed, &records).map(|plan| plan.method)
+/// Returns how a server would start now; `None` for one over HTTP.
+pub(crate) fn start_method(
+    spec: &BackendSpec,
+    records: &DirectRecords,
+) -> Option<Result<StartMethod, StartError>> {
+    let ServerTransport::Stdio(launch) = &spec.reach else { return None };
+    let plan = plan(launch, &spec.environment, spec.reviewed.as_ref(), records);
+    Some(plan.map(|plan| plan.method))
 }
 
 pub(crate) fn plan(

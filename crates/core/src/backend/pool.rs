@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::backend::actor::{Actor, BackendState, ListingHistory, Succession};
 use crate::backend::change_feed::ChangeFeed;
-use crate::backend::direct::DirectRecords;
+use crate::backend::direct::{self, DirectRecords, StartMethod};
 use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
 use crate::backend::login_scope::{PendingLogins, tell_of_login};
@@ -32,7 +32,8 @@ use crate::backend::status::StatusRecorder;
 use crate::backend::watchdog::Watchdog;
 use crate::backend::{
     Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, DirectStarts,
-    LastKnownListing, LaunchResources, ListingStore, LoginScope, PoolContext, WeakBackend, launch,
+    LastKnownListing, LaunchResources, ListingStore, LoginScope, PoolContext, StartError,
+    WeakBackend, launch,
 };
 use crate::telemetry::{Telemetry, server_span};
 use mcp_workbench_login::{
@@ -322,6 +323,14 @@ impl Pool {
 
     pub(crate) fn is_single_agent(&self) -> bool {
         self.context.is_sole
+    }
+
+    /// Returns how a server would start now; `None` for one over HTTP.
+    pub(crate) fn start_method(
+        &self,
+        spec: &BackendSpec,
+    ) -> Option<Result<StartMethod, StartError>> {
+        direct::start_method(spec, &self.context.direct.records)
     }
 
     pub(crate) fn has_store(&self) -> bool {

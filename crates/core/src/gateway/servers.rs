@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::backend::{
     AgentHandle, Backend, BackendConnection, BackendError, BackendId, BackendSpec,
     ClientCapabilities, Era, LoginScope, Pool, ReviewedPackage, ServerTransport, StartError,
-    StartPriority,
+    StartMethod, StartPriority,
 };
 use crate::catalog::{Listing, accept_command};
 use crate::gateway::error::{CallError, FailedServer, failed, server_error};
@@ -213,6 +213,15 @@ impl Servers {
     /// Returns the `serverInfo` of a running server, as JSON.
     pub fn server_info(&self, at: &ServerRef) -> Option<RawJson> {
         self.running(at)?.info()
+    }
+
+    /// Returns how a server would start now; `None` if it isn't a process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its cached package differs from the lockfile and the policy forbids that.
+    pub fn start_method(&self, at: &ServerRef) -> Option<Result<StartMethod, StartError>> {
+        self.pool.start_method(self.managed_server(at)?.spec())
     }
 
     pub fn has_isolated_servers(&self) -> bool {

@@ -6,7 +6,9 @@ use std::path::Path;
 use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::check::report::{CheckStatus, ServerRow};
 use crate::cli::configuring::check::sandbox_reach::ServersReach;
-use crate::cli::configuring::check::{definition_remarks, log_isolation, missing_programs};
+use crate::cli::configuring::check::{
+    definition_remarks, log_isolation, missing_programs, start_methods,
+};
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::output::{ContextSize, format_count, print};
 use crate::cli::servers::startup::{self, StartReport};
@@ -24,6 +26,7 @@ pub(super) struct InspectionOptions {
 
 pub(super) struct ServerInspection {
     pub(super) servers: Vec<ServerRow>,
+    /// What server processes can access and, on request, how package runners' servers start.
     pub(super) reached: Vec<String>,
     pub(super) failures: Vec<String>,
     /// Warnings about hidden tools and definition drift.
@@ -41,7 +44,7 @@ pub(super) async fn inspect_servers(
     rules: Option<&Config>,
     gateway: &Gateway,
 ) -> ServerInspection {
-    let (servers, reached, failures) = if options.connects {
+    let (servers, mut reached, failures) = if options.connects {
         let mut reach = ServersReach::resolve(global, gateway.config(), options.details);
         let (mut rows, failures) = connect(gateway, options.shows_progress).await;
         reach.annotate(&mut rows);
@@ -53,6 +56,9 @@ pub(super) async fn inspect_servers(
         let reach = options.details.then(|| ServersReach::resolve(global, gateway.config(), true));
         (rows, reach.map(|reach| reach.lines).unwrap_or_default(), failures)
     };
+    if options.details {
+        reached.extend(start_methods::lines(gateway));
+    }
     let snapshot = gateway.snapshot();
     let rules = rules.filter(|_| options.connects);
     let mut server_warnings: Vec<_> =
