@@ -227,7 +227,10 @@ fn selection_passes_policy_confirmation_lock_and_audit() {
         assert_eq!(methods(&bench, "tools/call"), before + 1);
     }
     let audit = std::fs::read_to_string(bench.path("audit.jsonl")).unwrap();
-    let called = audit.lines().filter(|line| line.contains(r#""kind":"call""#) && line.contains(r#""record""#)).count();
+    let called = audit
+        .lines()
+        .filter(|line| line.contains(r#""kind":"call""#) && line.contains(r#""record""#))
+        .count();
     assert_eq!(called, WAYS.len(), "{audit}");
     // A changed definition is blocked, with a selection as without one.
     entry["args"][0] = entry["args"][0].as_str().unwrap().replace("\"total\"", "\"sum\"").into();

@@ -139,7 +139,9 @@ fn rules_confirmation_and_audit_apply_to_calls_of_stored_tools() {
     }
     let lines = fs::read_to_string(bench.path("audit.jsonl")).expect("an audit log");
     let of = |tool: &str| {
-        let has_it = |line: &&str| line.contains(&format!("\"tool\":\"{tool}\""));
+        let has_it = |line: &&str| {
+            line.contains(r#""kind":"call""#) && line.contains(&format!("\"tool\":\"{tool}\""))
+        };
         lines.lines().filter(has_it).count()
     };
     assert_eq!((of("say"), of("count")), (2, 2), "{lines}");

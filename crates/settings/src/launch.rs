@@ -208,15 +208,17 @@ impl HttpLaunch {
             AccountScope::Agent => "agent",
         };
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let exchange = self.oauth.exchange().map(|exchange| {
+        let mut encoded = vec![json!("http"), json!(self.url.as_str()), json!(transport)];
+        encoded.extend([json!(headers), json!(self.oauth.client_id), json!(account)]);
+        if let Some(exchange) = self.oauth.exchange() {
             let resource = match &self.oauth.resource {
                 ResourceIndicator::Auto => "auto",
                 ResourceIndicator::Off => "off",
                 ResourceIndicator::Named(resource) => resource,
             };
-            json!([exchange.issuer.as_str(), exchange.audience, resource, self.oauth.scopes])
-        });
-        let client = &self.oauth.client_id;
-        json!(["http", self.url.as_str(), transport, headers, client, account, exchange])
+            let (issuer, scopes) = (exchange.issuer.as_str(), &self.oauth.scopes);
+            encoded.push(json!([issuer, exchange.audience, resource, scopes]));
+        }
+        Value::Array(encoded)
     }
 }
