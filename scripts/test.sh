@@ -155,6 +155,22 @@ setup_packages() {
     setup_python packages-python packaging/tools/requirements.txt
 }
 
+# setup_runners: install uv, and download the packages that tests install with `npx` and `uvx`.
+setup_runners() {
+    setup_python uv tests/uv/requirements.txt
+    local to=.test-env/downloads pins=(tests/zoo/sample/package.json tests/servers/requirements.txt)
+    is_current "$to/.stamp" "${pins[@]}" && return
+    heading "packages for npx and uvx"
+    rm -rf "$to"
+    mkdir -p "$to"
+    # Only npx also caches the lists of versions.
+    npm_config_cache=$PWD/$to/npm npx --yes --package mcp-hello-world@1.1.2 --call true
+    rm -rf "$to/npm/_npx"
+    .test-env/uv/bin/pip download --quiet --disable-pip-version-check --no-deps \
+        --dest "$to/wheels" -r tests/servers/requirements.txt
+    checksum "${pins[@]}" >"$to/.stamp"
+}
+
 setup_tests() {
     setup_npm node tests/servers "npm servers and SDK"
     setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo sample"
@@ -164,6 +180,7 @@ setup_tests() {
     setup_python python-v1 tests/servers/requirements-v1.txt
     setup_python signin-python tests/signin/requirements.txt
     setup_python book tests/book/requirements.txt
+    setup_runners
     setup_python deploy deploy/requirements.txt
 }
 

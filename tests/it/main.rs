@@ -50,6 +50,8 @@ mod connect;
 mod containers;
 mod cross_agent_isolation;
 mod deploy;
+#[cfg(target_os = "linux")]
+mod direct_starts;
 mod eager;
 mod embeddings;
 mod everything_server;

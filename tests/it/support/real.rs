@@ -122,6 +122,23 @@ pub(crate) fn pypi_v1(program: &str) -> String {
 }
 
 #[track_caller]
+pub(crate) fn uvx() -> String {
+    installed("uv/bin/uvx")
+}
+
+/// npm's cache with the packages that tests install with `npx`, for `npm_config_offline`.
+#[track_caller]
+pub(crate) fn npm_downloads() -> String {
+    installed("downloads/npm/_cacache")
+}
+
+/// A folder with the wheels of the `PyPI` servers, for `UV_FIND_LINKS`.
+#[track_caller]
+pub(crate) fn wheels() -> String {
+    installed("downloads/wheels")
+}
+
+#[track_caller]
 pub(crate) fn npm_file(file: &str) -> String {
     installed(&format!("node/node_modules/{file}"))
 }
