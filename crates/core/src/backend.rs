@@ -162,7 +162,7 @@ pub(crate) struct LaunchResources {
     pub(crate) reaper: Arc<ProcessReaper>,
 }
 
-/// What direct starts of servers share.
+/// State that direct starts of servers share.
 pub(crate) struct DirectStarts {
     pub(crate) records: DirectRecords,
     /// Package managers run one at a time, so that they leave processors to servers.

@@ -38,7 +38,7 @@ pub(crate) struct StartPlan {
     pub(crate) method: StartMethod,
     /// Keeps the package manager from removing the files of the server while it runs.
     pub(crate) cache_lock: Option<File>,
-    /// What to do once the server has started.
+    /// Work to do after the start.
     pub(crate) follow_up: Option<FollowUp>,
 }
 

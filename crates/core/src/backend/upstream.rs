@@ -104,7 +104,7 @@ impl Upstream {
         }
     }
 
-    /// Returns what to do now that the server has started.
+    /// Returns the work to do after the start.
     pub(crate) fn take_follow_up(&mut self) -> Option<FollowUp> {
         match self {
             Self::Child(child) => child.follow_up.take(),

@@ -166,7 +166,7 @@ fn listings(
     config.drift_policy = None;
     for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
         server.drift_policy = Some(DriftPolicy::Off);
-        // Record what the package manager runs today.
+        // Record the package that its manager runs today.
         if let Launch::Stdio(launch) = &mut server.launch {
             launch.starts_directly = false;
         }

@@ -261,7 +261,7 @@ impl NpmSettings {
     }
 }
 
-/// Settings from variables and files, of which the first wins.
+/// Settings from variables and files. The first value of a setting wins.
 #[derive(Default)]
 struct OwnSettings {
     cache: Option<PathBuf>,

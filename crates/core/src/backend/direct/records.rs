@@ -1,4 +1,4 @@
-//! Records of what package managers have found, so that the next start need not ask them.
+//! Records of the answers of package managers, so that the next start need not ask them.
 //!
 //! They are in a folder of the user's cache. Losing them only means that the next start runs the
 //! command as written.
@@ -17,7 +17,7 @@ use mcp_workbench_os::{OpenMode, check_private_dir, make_private_folder, open_ow
 const REFRESH_INTERVAL: Duration = Duration::from_hours(24);
 const MAX_RECORD_BYTES: u64 = 16 * 1024;
 
-/// What a package manager found for one command.
+/// The answer of a package manager for one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DirectRecord {
     /// When the package manager last looked for a newer version, in seconds since 1970.

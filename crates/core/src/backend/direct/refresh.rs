@@ -1,5 +1,5 @@
-//! Work after the start of a server: has the package manager find or install what the next start
-//! will run.
+//! Work after the start of a server: has the package manager find or install the program for the
+//! next start.
 //!
 //! It runs apart from the server, one command at a time, and ends with the workbench. Its failures
 //! are only logged.
@@ -26,7 +26,7 @@ const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
 /// Prints the folder of a Python environment. `-I` ignores the user's Python settings.
 const PRINT_PREFIX: [&str; 4] = ["python", "-I", "-c", "import sys; print(sys.prefix)"];
 
-/// What to do after the start of a server.
+/// Work to do after the start of a server.
 pub(crate) struct FollowUp {
     command: RunnerCommand,
     key: RecordKey,
@@ -37,7 +37,7 @@ pub(crate) struct FollowUp {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// The package manager has just looked for a newer version. Record what it runs.
+    /// The package manager has just looked for a newer version. Record its program.
     Record,
     /// Look for a newer version, if it's time.
     Refresh,

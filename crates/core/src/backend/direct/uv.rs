@@ -48,7 +48,7 @@ pub(super) fn find(
 fn in_environment(command: &RunnerCommand, root: &Path) -> Found {
     let RunnerCommand { package: Package { name, .. }, executable, .. } = command;
     let gone = || format!("the environment of `{name}` is no longer in the cache");
-    // First lock the cache: uv removes environments only while nobody uses it.
+    // First lock the cache: uv removes environments only from an unlocked one.
     let cache_lock = lock_cache(root)?;
     if !root.join("pyvenv.cfg").is_file() || !root.join("bin/python").exists() {
         return Err(gone());
