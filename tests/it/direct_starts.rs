@@ -175,4 +175,10 @@ fn changed_files_of_a_locked_package_do_not_start() {
     let listed = bench.run(["check", "--details"]).stdout;
     let reason = "does not start: the cached package `mcp-hello-world` differs";
     assert!(listed.contains(&format!("`box/hello` {reason}")), "{listed}");
+
+    let (_, folder) = refused.split_once("delete `").expect("a hint");
+    let (folder, _) = folder.split_once('`').expect("a folder");
+    fs::remove_dir_all(folder).expect("the changed copy");
+    assert_eq!(session(&bench), Starts { npx: true, uvx: false });
+    assert_eq!(session(&bench), DIRECT);
 }

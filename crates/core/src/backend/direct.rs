@@ -123,7 +123,7 @@ pub(crate) fn plan(
         }
         Some((_, Difference::Version(reason))) => tracing::debug!(reason, "not as in the lock"),
         Some((reviewed, Difference::Files(reason))) => {
-            let failure = not_reviewed(&command, &reason, reviewed);
+            let failure = not_reviewed(&command, &found.root, &reason, reviewed);
             if reviewed.is_enforced {
                 return Err(failure);
             }
@@ -212,19 +212,22 @@ fn difference(
 
 fn not_reviewed(
     command: &RunnerCommand,
+    root: &Path,
     difference: &str,
     reviewed: &ReviewedPackage,
 ) -> StartError {
     let name = &command.package.name;
-    let forget = match command.package.ecosystem {
-        Ecosystem::Npm => "npm cache npx rm".to_owned(),
-        Ecosystem::PyPi | Ecosystem::Image => format!("uv cache clean {name}"),
+    // uv links the same file into several environments, so its unpacked archive may have changed.
+    let clean = match command.package.ecosystem {
+        Ecosystem::Npm => String::new(),
+        Ecosystem::PyPi | Ecosystem::Image => format!("run `uv cache clean {name}` and "),
     };
     StartError::new(
         format!("the cached package `{name}` differs from `workbench.lock`: {difference}"),
         format!(
-            "review it and run `{}`, or download it again after `{forget}`",
-            reviewed.accept_command
+            "review it and run `{}`; to download it again, {clean}delete `{}`",
+            reviewed.accept_command,
+            root.display()
         ),
     )
 }
