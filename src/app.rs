@@ -48,12 +48,13 @@ pub async fn serve_stdio(
     caller: Caller,
     grace: Duration,
 ) -> Result<(), AppError> {
-    serve(served, options, caller.clone(), None, move |app, tasks, shutdown| async move {
+    // Boxed: the future is large.
+    Box::pin(serve(served, options, caller.clone(), None, move |app, tasks, shutdown| async move {
         let streams = stdio::streams();
         let drain = StreamDrain { timeout: grace, agent_left: mcp_workbench_os::output_closed() };
         frontend::serve_stream(&app, caller, streams, &tasks, &shutdown, drain).await;
         tracing::info!("the client disconnected");
-    })
+    }))
     .await
 }
 

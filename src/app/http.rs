@@ -59,10 +59,11 @@ pub async fn serve_http(
     let caller = Caller { agent: default_access.agent.clone(), ..Caller::default() };
     let over_http =
         HttpLifecycle { endpoint_url: address, draining: draining.clone(), certificates };
-    serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
+    // Boxed: the future is large.
+    Box::pin(serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
         let ending = DrainControl { draining, grace, shutdown };
         mcp_workbench_http::serve(app, listening, default_access, &tasks, ending).await;
-    })
+    }))
     .await
 }
 

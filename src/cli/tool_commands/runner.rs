@@ -34,7 +34,7 @@ pub(crate) fn run<C: ToolCommand>(
     }
     let config = read_for_start()?;
     let caller = global.caller();
-    let key = config.approvals.key.clone();
+    let key = config.approvals.key;
     let work = async |gateway: &Gateway| run_here(gateway, &caller, command, key).await;
     if C::HAS_EFFECTS {
         with_recording_gateway(global, config, work)?

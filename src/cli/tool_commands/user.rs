@@ -48,7 +48,7 @@ impl UserInterface {
             return false;
         }
         self.status("");
-        if let Some(key) = self.key.clone() {
+        if let Some(key) = self.key {
             print::note(&message);
             let asking = tokio::task::spawn_blocking(move || is_unlocked(&key));
             return asking.await.unwrap_or(false);
