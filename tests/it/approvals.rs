@@ -183,7 +183,7 @@ fn call_is_approved_with_the_passphrase_on_a_terminal() {
     for text in [id, "`echo` of server `srv` in toolbox `box`", r#"{"path":"/x\u{202e}"}"#] {
         assert!(listed.contains(text), "{text} in\n{listed}");
     }
-    // Without a terminal there is no way in, not even with the right passphrase.
+    // Without a terminal, even the right passphrase is refused.
     let piped = bench.run_with_input(["approvals", "approve", id], &format!("{PASSPHRASE}\n"));
     assert_eq!(piped.code, Some(1), "{piped}");
     for (passphrase, says, is_approved) in [
@@ -331,7 +331,7 @@ fn program_with_the_socket_cannot_approve() {
     let (first, second) = (&waiting[0], &waiting[1]);
     let other = Ed25519KeyPair::from_seed_unchecked(&[8; 32]).expect("a key");
     let forged = hex::encode(other.sign(&approval_statement(first)));
-    // What a program gets signed that shows harmless arguments under the id of another call.
+    // A hostile program shows harmless arguments under the ID of another call, and gets this signed.
     let harmless = sign(&PendingCall { arguments: "{}".to_owned(), ..first.clone() });
     for signature in
         [None, Some(""), Some("00"), Some(&*forged), Some(&harmless), Some(&sign(second))]

@@ -1,4 +1,4 @@
-//! Servers that get tokens exchanged for those of callers (RFC 8693).
+//! Servers that get exchanged tokens of their callers (RFC 8693).
 
 use std::collections::HashMap;
 use std::fs;
@@ -341,7 +341,7 @@ fn caller_without_a_jwt_gets_one_clear_error() {
     let (_program, http) = company.serve();
     insta::assert_snapshot!(whoami(http, CODEX));
     assert!(!call_tool(http, CODEX, "fake", "echo").contains("no token"));
-    // A token without `sub` names nobody.
+    // A token without `sub` names no user.
     let nobody = company.token("ann", &json!({ "sub": null }));
     assert!(whoami(http, &nobody).contains("this caller has no token to exchange"));
     let books = company.books();

@@ -272,7 +272,7 @@ fn two_commands_run_at_a_time_and_results_can_be_large() {
     assert_eq!(starts(&bench), 1);
 }
 
-/// A connection to the socket of the workbench, like that of a hostile process.
+/// A connection to the socket of the workbench, as a hostile process would open it.
 fn connect(bench: &TestEnvironment) -> BufReader<UnixStream> {
     let socket = wait("no socket", || {
         let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running")).ok()?;

@@ -98,7 +98,7 @@ impl LoginState {
         })
     }
 
-    /// Returns `true` if the token comes from the caller's, and is kept only in memory.
+    /// Returns `true` if the token was exchanged for the caller's, and is only in memory.
     pub(crate) fn is_exchange(&self) -> bool {
         self.target.oauth.exchange().is_some()
     }

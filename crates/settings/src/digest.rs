@@ -28,7 +28,7 @@ fn normalized(config: &Config) -> Config {
         auto_reload: AutoReload::default(),
         ..config.clone()
     };
-    // Commands name tools by toolbox and server, whatever the mode.
+    // Commands name tools by toolbox and server in every mode.
     if !config.mode.has_namespaces() && !config.mode.is_passthrough() {
         config.mode = ToolMode::default();
     }

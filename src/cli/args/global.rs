@@ -232,7 +232,7 @@ impl GlobalArgs {
         Ok(Some(ProjectFiles::around(&folder, &ProcessEnv)))
     }
 
-    /// Returns these options for `serve --http`: the working folder of a shared server is no
+    /// Returns these options for `serve --http`: the working folder of a shared server isn't a
     /// project, unless `--project` names it.
     pub(crate) fn for_serving(&self, is_http: bool) -> Self {
         Self { no_project: self.no_project || (is_http && self.project.is_none()), ..self.clone() }

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(found("home/loose/a"), ["home/loose/a"], "no repository");
         assert_eq!(found("home"), [""; 0]);
         assert!(project_folders(Path::new("/"), None).is_empty());
-        // The home folder of a dotfiles repository is no project either.
+        // The home folder of a dotfiles repository isn't a project either.
         fs::create_dir_all(home.join(".git")).unwrap();
         assert_eq!(found("home/loose/a"), ["home/loose/a"]);
     }

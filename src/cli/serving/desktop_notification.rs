@@ -23,7 +23,7 @@ const TITLE: &str = "MCP Workbench: a call waits for your approval";
 const SCRIPT: &str =
     "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run";
 
-/// Starts the system's program for notifications. Its absence is no error.
+/// Starts the system's program for notifications. A missing program isn't an error.
 pub(super) struct DesktopNotifier {
     environment: Vec<(OsString, OsString)>,
     last: Mutex<Option<Instant>>,

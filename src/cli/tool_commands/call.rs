@@ -33,7 +33,7 @@ pub(crate) struct CallCommand {
     pub(crate) arguments: GivenArguments,
     /// `true` to explain wrong arguments in the result.
     pub(crate) is_explained: bool,
-    /// `true` if the user can be asked to confirm the call.
+    /// `true` if a user at a terminal can confirm the call.
     pub(crate) can_ask: bool,
 }
 
@@ -135,7 +135,7 @@ async fn call(
     }
 }
 
-/// The hint for a call that needs a confirmation, if no user can be asked.
+/// The hint for a call that needs a confirmation without a terminal.
 const UNASKED: &str = "run `mcp-workbench call` in a terminal to confirm it there; \
                        `requireConfirmation` and `dangerousTools` in the configuration decide which \
                        calls must be confirmed";

@@ -32,7 +32,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a reply, in bytes.
 const MAX_REPLY: usize = 1 << 30;
-/// How many workbenches are asked.
+/// Maximum number of workbenches to try.
 const MAX_WORKBENCHES: usize = 8;
 
 /// How an attempt to use a running workbench ended.

@@ -7,7 +7,7 @@ use crate::cli::output::CommandError;
 use crate::cli::tool_commands::events::EventSender;
 use mcp_workbench_core::gateway::{AgentHandle, Caller, Gateway};
 
-/// Where a command runs.
+/// The gateway and the caller of a command.
 pub(crate) struct CommandContext<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) caller: &'a Caller,

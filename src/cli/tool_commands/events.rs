@@ -1,4 +1,4 @@
-//! What a running command tells and asks the user.
+//! Messages and questions of a running command for the user.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 const CAPACITY: usize = 64;
 
 pub(super) enum CommandEvent {
-    /// What the command is doing, for a spinner.
+    /// The current activity, shown next to a spinner.
     Status(String),
     /// A call to confirm. Without an answer it is declined.
     Confirm(String, oneshot::Sender<bool>),

@@ -16,7 +16,7 @@ pub(super) struct UserInterface {
     key: Option<ApprovalKey>,
 }
 
-/// Returns `true` if the user can be asked to confirm a call.
+/// Returns `true` if a user at a terminal can confirm a call.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -112,7 +112,7 @@ impl LoadedConfig {
     fn add_project_toolboxes(&mut self, project: ProjectConfig, file: &str) {
         let ProjectConfig { mut toolboxes, disabled, rules: _ } = project;
         let config = &mut self.config;
-        // Nobody has reviewed their definitions, so an enforced lock hides them.
+        // Their definitions aren't reviewed, so an enforced lock hides them.
         let drift_policy = config.drift_policy.filter(|policy| policy.is_enforced());
         for server in toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
             server.drift_policy = drift_policy;
@@ -137,7 +137,7 @@ impl LoadedConfig {
 }
 
 impl TakenNames {
-    /// Returns the names of a configuration, including those of disabled servers.
+    /// Returns the names of a configuration, including disabled servers.
     pub fn of(
         config: &Config,
         disabled: &[(mcp_workbench_names::ToolboxName, mcp_workbench_names::ServerName)],

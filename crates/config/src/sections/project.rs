@@ -1,6 +1,6 @@
 //! The project file: toolboxes to add, and rules that narrow the user's.
 //!
-//! The section is closed: a project can't set anything else, because anybody can write its file.
+//! The section is closed: a project can't set anything else, because its author isn't trusted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -47,7 +47,7 @@ pub(crate) struct StartPlan {
 pub enum StartMethod {
     /// The command isn't `npx` or `uvx`.
     OwnProgram,
-    /// The command runs as written, for this reason.
+    /// The reason why the command runs as written.
     AsWritten(String),
     /// The program starts from the cache.
     Direct(DirectProgram),

@@ -171,7 +171,7 @@ impl ServerTransport {
             Launch::Stdio(launch) => Ok(Self::Stdio(launch.clone())),
             Launch::Http(launch) => {
                 let endpoint = HttpEndpoint::of(server.name.as_str(), launch, scope);
-                // Without a token, the server would take the caller for somebody else.
+                // Without a token, the server would mistake the caller for another one.
                 if launch.oauth.exchange().is_some() && endpoint.login.is_none() {
                     return Err(StartError::new(NO_CALLER_TOKEN, NEEDS_CALLER_TOKEN));
                 }

@@ -118,7 +118,7 @@ impl Confirmation<'_> {
                 (ApprovalOutcome::Denied, Some(&by))
             }
             Err(ConfirmationError::TimedOut(_)) => (ApprovalOutcome::Expired, None),
-            // There was no answer, as the call's own record shows.
+            // The client gave no answer, and the call's own record says so.
             Err(_) => return answered,
         };
         let (session, tool, waited) = (context.agent.id.number(), self.tool, began.elapsed());

@@ -76,7 +76,7 @@ impl Servers {
             let login = place(&whose, server);
             let is_exchange = login.as_ref().is_some_and(|login| login.oauth.exchange().is_some());
             let spec = if is_exchange {
-                // Of this caller only, so nothing to share.
+                // It belongs to this caller and can't be shared.
                 spec().map(Arc::new).map_err(Arc::new)
             } else {
                 scope.interner.spec(at, *capabilities, login, spec)

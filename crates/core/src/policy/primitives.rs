@@ -56,7 +56,7 @@ pub(crate) struct PrimitiveRules {
     lists: Option<Vec<(RulePath, PrimitiveFilter)>>,
     /// The rule that denies if none of the lists matches.
     otherwise: RulePath,
-    /// The lists of project files, all of which must allow it.
+    /// The lists of project files. All must allow it.
     project: Vec<(RulePath, PrimitiveFilter)>,
     entry: (RulePath, PrimitiveFilter),
 }

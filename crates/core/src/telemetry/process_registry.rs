@@ -155,7 +155,7 @@ pub struct ProcessRecord {
     /// `stdio`, or the HTTP address it listens on.
     pub at: String,
     pub mode: String,
-    /// Where its project file is or would be, nearest first. Empty if it ignores project files.
+    /// Paths of possible project files, nearest first. Empty if it ignores project files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub project_files: Vec<PathBuf>,
     /// `true` while changes of the configuration wait for an explicit reload.

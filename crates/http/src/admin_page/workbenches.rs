@@ -22,7 +22,7 @@ pub struct PageSender {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageApproval {
-    /// The call as the page has shown it, which is what the user approves.
+    /// The call as the page has shown it. The user approves exactly this.
     pub call: PendingCall,
     /// The passphrase of the approval key. It must not be passed on.
     pub passphrase: String,

@@ -24,7 +24,7 @@ pub(crate) enum AccessLevel {
     Operate,
 }
 
-/// What a request to the admin page may do.
+/// The permissions of a request to the admin page.
 pub(crate) struct AdminAccess {
     pub(crate) level: AccessLevel,
     /// The name of the operator whose token the request has.

@@ -27,7 +27,7 @@ fn oauth(issuer: &str) -> OAuthConfig {
     }
 }
 
-/// A process whose callers get tokens of an issuer, for a server that trusts it.
+/// A process whose callers get tokens for a server that trusts the issuer.
 struct Exchanges {
     process: Process,
     authority: Authority,

@@ -1,8 +1,8 @@
-//! Where a request of the admin API comes from.
+//! The origin of a request of the admin API.
 
 use mcp_workbench_names::AgentName;
 
-/// Where a request comes from, which decides how it can approve calls.
+/// The origin of a request. It decides how the request can approve calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminOrigin {
     /// The socket, which any program of this user can open. Approvals need a signature.

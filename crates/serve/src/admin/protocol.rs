@@ -54,7 +54,7 @@ pub enum AdminRequest {
     Answer {
         id: String,
         approve: bool,
-        /// Of the approval ([`approval_statement`](crate::admin::approval_statement)), in hex.
+        /// Signature of the [`approval_statement`](crate::admin::approval_statement), in hex.
         /// Operators over HTTP need none.
         signature: Option<String>,
     },

@@ -74,7 +74,7 @@ impl RuleFiles {
         let file = rule.project_file().or(project.filter(|_| is_of_entry && is_project_server));
         match file {
             None => Self::find(&self.own, rule.path(), false),
-            // The rules of a file that changed are those of the text that the user trusted.
+            // For a changed file, the rules of the trusted text apply.
             Some(file) if Some(file) != project => {
                 RulePlace { file: file.to_owned(), is_project: true, key: None }
             }

@@ -1,4 +1,4 @@
-//! What the servers of a project file would run, as text for the user.
+//! Text for the user about the commands and URLs of a project file.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

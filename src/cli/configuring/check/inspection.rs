@@ -26,7 +26,7 @@ pub(super) struct InspectionOptions {
 
 pub(super) struct ServerInspection {
     pub(super) servers: Vec<ServerRow>,
-    /// What server processes can access and, on request, how package runners' servers start.
+    /// Lists the access of server processes and, on request, how package runners' servers start.
     pub(super) reached: Vec<String>,
     pub(super) failures: Vec<String>,
     /// Warnings about hidden tools and definition drift.

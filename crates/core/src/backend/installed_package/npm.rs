@@ -51,7 +51,7 @@ pub(crate) fn default_executable(folder: &Path, name: &str) -> Option<String> {
         Value::String(_) => Some(own.to_owned()),
         Value::Object(all) => {
             let (first, file) = all.iter().next()?;
-            // Several names of one program are no ambiguity.
+            // Several names of one program aren't ambiguous.
             let is_one = all.values().all(|other| other == file);
             let key = if is_one { first } else { all.get_key_value(own)?.0 };
             is_file_name(key).then(|| key.clone())
