@@ -280,6 +280,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(fingerprint(&config("a")), "6983ded4deb7");
+        assert_eq!(fingerprint(&config("a")), "af4d0224b673");
     }
 }
