@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use mcp_workbench_core::gateway::PendingCall;
 use mcp_workbench_serve::admin::approval_statement;
@@ -15,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli_top::Desk;
 use crate::support::http::HttpClient;
-use crate::support::{Agent, DEADLINE, RequestId, TestEnvironment, command, fake};
+use crate::support::{Agent, RequestId, TestEnvironment, command, fake, wait};
 
 const PASSPHRASE: &str = "correct horse battery";
 const OPERATOR: &str = "an-operator-token-0123456789";
@@ -51,18 +50,6 @@ fn plain(bench: &TestEnvironment) -> Agent {
 
 fn calls(agent: &Agent) -> Value {
     agent.call("count", json!({})).structured()["calls"]["echo"].clone()
-}
-
-#[track_caller]
-fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = is_so() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// Waits until this many calls wait, and returns them.

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
-use std::time::Instant;
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::http::HttpWorkbench;
 use crate::support::process::{Output, StartedProcesses, signal};
-use crate::support::{DEADLINE, TestEnvironment, fake};
+use crate::support::{DEADLINE, TestEnvironment, fake, wait};
 
 fn script() -> Value {
     let strict = json!({
@@ -55,17 +54,6 @@ fn serve(bench: &TestEnvironment) -> HttpWorkbench {
 
 fn starts(bench: &TestEnvironment) -> usize {
     StartedProcesses::read(bench.path("pids")).servers.len()
-}
-
-#[track_caller]
-fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = is_so() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}");
-    }
 }
 
 /// A call in another process, and the workbench's server has received it.

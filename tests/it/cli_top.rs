@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::process::{StartedProcesses, alive, signal, wait_until_exited};
-use crate::support::{Agent, DEADLINE, TestEnvironment, command, fake};
+use crate::support::{Agent, DEADLINE, TestEnvironment, command, fake, wait};
 
 fn bench() -> TestEnvironment {
     let bench = TestEnvironment::new();
@@ -27,18 +27,6 @@ fn bench() -> TestEnvironment {
 
 fn pids(bench: &TestEnvironment) -> Vec<u32> {
     StartedProcesses::read(bench.path("pids")).servers
-}
-
-#[track_caller]
-fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = is_so() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 fn socket(bench: &TestEnvironment) -> PathBuf {

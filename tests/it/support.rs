@@ -7,7 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn the program with a cleared environment")]
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) mod agent;
 pub(crate) mod http;
@@ -48,4 +48,17 @@ pub(crate) fn command(program: &str) -> Command {
         command.env("PATH", path);
     }
     command
+}
+
+/// Polls `read` until it returns a value. Fails with `problem` at the deadline.
+#[track_caller]
+pub(crate) fn wait<T>(problem: &str, mut read: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = read() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{problem}");
+        std::thread::yield_now();
+    }
 }

@@ -19,8 +19,8 @@ use mcp_workbench_settings::{Ecosystem, RunnerCommand, StdioLaunch};
 
 /// Maximum time for one command of a package manager.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long a shutdown waits for a record, without which the next start isn't direct. Single calls
-/// would never record anything.
+/// How long a shutdown waits for a record. The next start is direct only with a record, and a single
+/// call ends before it is written.
 const RECORD_GRACE: Duration = Duration::from_secs(1);
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
 /// Prints the folder of a Python environment. `-I` ignores the user's Python settings.
